@@ -1,0 +1,3 @@
+DROP TRIGGER {doorbell_trigger} ON {outbox};
+DROP FUNCTION {doorbell_function}();
+DROP SEQUENCE {doorbell};

@@ -1,0 +1,2 @@
+DROP INDEX {outbox_topic};
+DROP INDEX {outbox_topic_waiting};

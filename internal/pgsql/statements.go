@@ -1,0 +1,56 @@
+// Package pgsql holds the library's SQL: one file a statement, each with its reason and its plan, rendered once per
+// pair of names. Nothing else in the library composes SQL.
+package pgsql
+
+import (
+	"embed"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+//go:embed statements/*.sql
+var statementFiles embed.FS
+
+// Statements are the rendered texts; the tag names the file.
+type Statements struct {
+	// Writing.
+	Insert string `sql:"insert"`
+
+	// The claim, in one round trip: Begin, Settings, ChooseLanes, Claim.
+	Begin       string `sql:"begin"`
+	Settings    string `sql:"settings"`
+	ChooseLanes string `sql:"choose_lanes"`
+	Claim       string `sql:"claim"`
+
+	// Settling, in one round trip: those by ctid first, then those by key, which move rows.
+	Delete  string `sql:"delete"`
+	Retry   string `sql:"retry"`
+	Park    string `sql:"park"`
+	Bury    string `sql:"bury"`
+	Repark  string `sql:"repark"`
+	Release string `sql:"release"`
+
+	// Beside the claim.
+	AssignXid  string `sql:"assign_xid"`
+	StuckKeys  string `sql:"stuck_keys"`
+	SetBell    string `sql:"set_bell"`
+	Stats      string `sql:"stats"`
+	Versions   string `sql:"versions"`
+	Inspect    string `sql:"inspect"`
+	ListenBell string `sql:"listen"`
+}
+
+var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)
+
+// Render gives the statements for one table. Comments are for the reader of the files and don't travel to the server.
+func Render(names Names) Statements {
+	var s Statements
+	v := reflect.ValueOf(&s).Elem()
+	for i := range v.NumField() {
+		text := read(statementFiles, "statements/"+v.Type().Field(i).Tag.Get("sql")+".sql")
+		text = strings.TrimSpace(comments.ReplaceAllString(text, ""))
+		v.Field(i).SetString(names.render(text))
+	}
+	return s
+}

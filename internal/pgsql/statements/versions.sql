@@ -1,0 +1,2 @@
+-- The migrations that were applied.
+SELECT version FROM {migrations} ORDER BY version
