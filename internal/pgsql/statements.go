@@ -15,7 +15,8 @@ var statementFiles embed.FS
 // Statements are the rendered texts; the tag names the file.
 type Statements struct {
 	// Writing.
-	Insert string `sql:"insert"`
+	Insert    string `sql:"insert"`
+	InsertOne string `sql:"insert_one"`
 
 	// The claim, in one round trip: Begin, Settings, ChooseLanes, Claim.
 	Begin       string `sql:"begin"`
@@ -34,6 +35,7 @@ type Statements struct {
 	// Beside the claim.
 	AssignXid  string `sql:"assign_xid"`
 	StuckKeys  string `sql:"stuck_keys"`
+	ReadBell   string `sql:"read_bell"`
 	SetBell    string `sql:"set_bell"`
 	Stats      string `sql:"stats"`
 	Versions   string `sql:"versions"`
