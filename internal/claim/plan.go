@@ -151,6 +151,7 @@ type Settlement struct {
 	BuryCharged []int32
 	BuryHolds   []bool
 	BuryTail    []bool
+	BuryRow     []int // index into the plan's rows
 
 	// By key, after those above.
 	ReparkKeys  []string // failed again: what was released behind the id is parked again
@@ -177,7 +178,7 @@ func (p *Plan) Settle(outcomes []Outcome) *Settlement {
 		case park:
 			s.Park = append(s.Park, r.TID)
 		case follow:
-			s.bury(r, nil, 0, true, true)
+			s.bury(r, i, nil, 0, true, true)
 			if r.Holds {
 				release[r.Key] = r.Lane
 			}
@@ -201,7 +202,7 @@ func (p *Plan) Settle(outcomes []Outcome) *Settlement {
 				}
 			case Dead:
 				k.quarantined = keyed && p.quarantine && !o.Alone
-				s.bury(r, &o.Error, o.Charged, k.quarantined, false)
+				s.bury(r, i, &o.Error, o.Charged, k.quarantined, false)
 				if r.Holds {
 					release[r.Key] = r.Lane
 				}
@@ -220,10 +221,11 @@ func (p *Plan) Settle(outcomes []Outcome) *Settlement {
 	return s
 }
 
-func (s *Settlement) bury(r *Row, cause *string, charged int, holds, tail bool) {
+func (s *Settlement) bury(r *Row, i int, cause *string, charged int, holds, tail bool) {
 	s.Bury = append(s.Bury, r.TID)
 	s.BuryError = append(s.BuryError, cause)
 	s.BuryCharged = append(s.BuryCharged, int32(charged)) //nolint:gosec // 0 or 1
 	s.BuryHolds = append(s.BuryHolds, holds)
 	s.BuryTail = append(s.BuryTail, tail)
+	s.BuryRow = append(s.BuryRow, i)
 }

@@ -30,6 +30,7 @@ type Limits struct {
 	Oversized bool          // one larger row may come along
 	Lanes     int           // at most
 	Idle      time.Duration // after which the server ends a claim whose process hangs
+	Bell      bool          // read the doorbell on the way
 }
 
 // Claimed are the rows of one claim. Its transaction is open until Settle or Rollback.
@@ -38,6 +39,7 @@ type Claimed struct {
 	Allowed int     // row limit of a lane and scan
 	Lanes   []int16 // locked
 	Busy    int     // lanes that had something to do, locked or not
+	Bell    bool    // some forwarder wants to be woken
 	Facts   Facts
 
 	exact bool // nothing disturbed the reasoning behind Facts
@@ -62,10 +64,13 @@ func (s *Session) Claim(ctx context.Context, v View, limits Limits) (*Claimed, e
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(s.SQL.Begin)
-	batch.Queue(s.SQL.Settings, strconv.FormatInt(limits.Idle.Milliseconds(), 10))
+	batch.Queue(s.SQL.Settings, milliseconds(limits.Idle))
+	if limits.Bell {
+		batch.Queue(s.SQL.ReadBell)
+	}
 	batch.Queue(s.SQL.ChooseLanes, v.Lanes, v.Floors, limits.Lanes, owing, lanes, xids, lows, highs)
 	batch.Queue(s.SQL.Claim, v.Lanes, v.Floors, limits.Rows, limits.Bytes, limits.Oversized, lanes, xids, lows)
-	c, err := readClaim(s.Conn.SendBatch(ctx, batch))
+	c, err := readClaim(s.Conn.SendBatch(ctx, batch), limits.Bell)
 	if err == nil && v.Incarnation != "" && v.Incarnation != c.Facts.Incarnation {
 		err = ErrIncarnation
 	}
@@ -75,11 +80,18 @@ func (s *Session) Claim(ctx context.Context, v View, limits Limits) (*Claimed, e
 	return c, nil
 }
 
-func readClaim(results pgx.BatchResults) (*Claimed, error) {
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func readClaim(results pgx.BatchResults, bell bool) (*Claimed, error) {
 	c := &Claimed{}
 	err := func() error {
 		for range 2 { // Begin and Settings
 			if _, err := results.Exec(); err != nil {
+				return err
+			}
+		}
+		if bell {
+			if err := results.QueryRow().Scan(&c.Bell); err != nil {
 				return err
 			}
 		}

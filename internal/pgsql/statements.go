@@ -38,9 +38,16 @@ type Statements struct {
 	ReadBell   string `sql:"read_bell"`
 	SetBell    string `sql:"set_bell"`
 	Stats      string `sql:"stats"`
-	Versions   string `sql:"versions"`
-	Inspect    string `sql:"inspect"`
 	ListenBell string `sql:"listen"`
+
+	// Looking at the schema, and migrating it.
+	Versions        string `sql:"versions"`
+	Inspect         string `sql:"inspect"`
+	Privileges      string `sql:"privileges"`
+	Installed       string `sql:"installed"`
+	MigrateSettings string `sql:"migrate_settings"`
+	MigrateLock     string `sql:"migrate_lock"`
+	CreateSchema    string `sql:"create_schema"`
 }
 
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)

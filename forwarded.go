@@ -1,0 +1,70 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ThreeDotsLabs/watermill/components/delay"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/claim"
+)
+
+type topicKey struct{}
+
+// TopicFromContext gives the topic to which a forwarder publishes a message; its middlewares and its publisher find it in
+// the message's context.
+func TopicFromContext(ctx context.Context) (string, bool) {
+	topic, ok := ctx.Value(topicKey{}).(string)
+	return topic, ok
+}
+
+// undecodableError says that somebody's SQL wrote what no message can be made of.
+type undecodableError struct{ cause error }
+
+func (e *undecodableError) Error() string {
+	return "outbox: the row's metadata is no JSON object of strings: " + e.cause.Error()
+}
+
+func (e *undecodableError) Unwrap() error { return e.cause }
+
+// forwardedMessage makes a message of a row.
+func forwardedMessage(r *claim.Row) (*message.Message, error) {
+	metadata := message.Metadata{}
+	if string(r.Metadata) != "{}" {
+		if err := json.Unmarshal(r.Metadata, &metadata); err != nil {
+			return nil, &undecodableError{err}
+		}
+		if metadata == nil {
+			return nil, &undecodableError{fmt.Errorf("it is %s", r.Metadata)}
+		}
+		// The delay is over; left in, every further hop would delay again.
+		delete(metadata, delay.DelayedForKey)
+		delete(metadata, delay.DelayedUntilKey)
+	}
+	if r.Key != "" {
+		metadata[KeyMetadata] = r.Key
+	}
+	msg := message.NewMessage(r.UUID, r.Payload)
+	msg.Metadata = metadata
+	return msg, nil
+}
+
+// maxErrorBytes bounds what is stored of an error's text.
+const maxErrorBytes = 8 << 10
+
+// storable makes an error's text fit for a text column.
+func storable(err error) string {
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) <= maxErrorBytes {
+		return text
+	}
+	cut := maxErrorBytes
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", text[:cut], len(text)-cut)
+}

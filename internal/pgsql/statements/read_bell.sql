@@ -1,0 +1,2 @@
+-- Whether some forwarder wants to be woken.
+SELECT is_called FROM {doorbell}

@@ -1,0 +1,51 @@
+package outbox
+
+import (
+	"time"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/wake"
+)
+
+// rest decides what comes between two passes: nothing while there is work, else a sleep until the bell or the poll.
+func (w *worker) rest(p passed) error {
+	if p.progress {
+		w.lastHit = time.Now()
+		if p.more {
+			w.f.bell.Ring()
+		}
+		if w.streak++; p.bell && w.streak == busyStreak {
+			return w.arm(false)
+		}
+		return nil
+	}
+	w.streak = 0
+	last := int(w.idle.n.Add(1)) == w.f.config.Workers
+	defer w.idle.n.Add(-1)
+	hears := w.listener != nil && w.listener.Up()
+	if last && hears && !p.bell {
+		// Nobody else is awake to see what is committed from here on. What was committed before the bell was armed is
+		// found by one more pass.
+		return w.arm(true)
+	}
+	shortest := pollFirst
+	if hears {
+		shortest = pollFirstBell
+	}
+	began := time.Now()
+	interval := wake.Interval(began.Sub(w.lastHit), min(shortest, w.f.config.PollInterval), w.f.config.PollInterval)
+	reason := w.f.bell.Sleep(w.stop, interval)
+	for _, hook := range w.f.hooks.wake {
+		hook.OnWake(WakeEvent{Reason: wakeReasons[reason], Slept: time.Since(began)})
+	}
+	return nil
+}
+
+var wakeReasons = map[wake.Reason]WakeReason{wake.Rung: WakeBell, wake.Polled: WakePoll, wake.Stopped: WakeStop}
+
+// arm sets or clears the doorbell. Written only on a change: each is 150 bytes of WAL.
+func (w *worker) arm(on bool) error {
+	ctx, cancel := w.detached()
+	defer cancel()
+	_, err := w.session.Conn.Exec(ctx, w.f.sql.SetBell, on)
+	return err
+}

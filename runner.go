@@ -1,0 +1,158 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+var (
+	errPublishTimeout = errors.New("outbox: the publisher did not return within PublishTimeout")
+	errGoexit         = errors.New("outbox: the publisher ended its goroutine (runtime.Goexit)")
+	errNotCalled      = errors.New("outbox: a middleware returned nil, but the publisher did not acknowledge the message")
+	errLostContext    = errors.New("outbox: a middleware passed on a message without the context of the one it was given")
+)
+
+// runner works through a delivery's groups, one at a time.
+type runner struct {
+	*delivery
+	writtenOff bool // its publish outlived the timeout; another runner has its place
+}
+
+func (r *runner) run() {
+	returned := false
+	defer func() {
+		switch {
+		case r.writtenOff:
+		case returned:
+			r.slotEnded()
+		default: // runtime.Goexit ended this goroutine: another one goes on in its place
+			go (&runner{delivery: r.delivery}).run()
+		}
+	}()
+	quiet := r.f.evidence.quiet()
+	for !r.writtenOff {
+		g := int(r.nextGroup.Add(1)) - 1
+		if g >= len(r.groups) {
+			break
+		}
+		for _, i := range r.groups[g] {
+			if !r.mayBegin() || !quiet && !r.f.evidence.mayTry(r.rows[i].ID) || !r.publish(i) {
+				break
+			}
+		}
+	}
+	returned = true
+}
+
+func (r *runner) mayBegin() bool {
+	if r.halted.Load() {
+		return false
+	}
+	if r.f.limiter != nil && r.f.limiter.Wait(r.begin) != nil {
+		r.halted.Store(true)
+		return false
+	}
+	return true
+}
+
+// publish publishes one row and says whether it was acknowledged. A panic, or the end of the goroutine, is a failure of
+// that message.
+func (r *runner) publish(i int) (ok bool) {
+	row := &r.rows[i]
+	r.since[i].Store(int64(r.f.evidence.now()))
+	r.state[i].Store(publishStarted)
+	err := errGoexit
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("outbox: the publisher panicked: %v", p)
+			r.f.logger.Error("Publisher panicked", err, watermill.LogFields{"topic": row.Topic, "uuid": row.UUID, "stack": string(debug.Stack())})
+		}
+		ok = r.end(i, err)
+	}()
+	msg, err := forwardedMessage(row)
+	if err != nil {
+		return
+	}
+	msg.SetContext(r.contexts[row.Topic])
+	err = errGoexit
+	err = r.f.send(row.Topic, msg)
+	return
+}
+
+// end notes what became of a publish, unless it was given up.
+func (r *runner) end(i int, err error) (ok bool) {
+	if !r.state[i].CompareAndSwap(publishStarted, publishEnding) {
+		r.writtenOff = true
+		r.f.abandoned.Add(-1)
+		return false
+	}
+	if len(r.f.hooks.publish) > 0 {
+		r.report(i, err)
+	}
+	if err != nil {
+		r.fail(i, err)
+		return false
+	}
+	r.state[i].Store(publishAcked)
+	r.f.evidence.acked()
+	if r.failureRun.Load() != 0 {
+		r.failureRun.Store(0)
+	}
+	return true
+}
+
+func (r *runner) report(i int, err error) {
+	row := &r.rows[i]
+	event := PublishEvent{Topic: row.Topic, Key: row.Key, UUID: row.UUID, Attempts: row.Attempts,
+		Duration: r.f.evidence.now() - time.Duration(r.since[i].Load()), Err: err}
+	for _, hook := range r.f.hooks.publish {
+		hook.OnPublish(event)
+	}
+}
+
+// attempt is one publish on its way through the middlewares.
+type attempt struct {
+	topic        string
+	acknowledged bool
+}
+
+type attemptKey struct{}
+
+// chain wraps the publisher in the middlewares, once, as a router does with a handler.
+func chain(publisher message.Publisher, middlewares []message.HandlerMiddleware) message.HandlerFunc {
+	handler := message.HandlerFunc(func(msg *message.Message) ([]*message.Message, error) {
+		a, ok := msg.Context().Value(attemptKey{}).(*attempt)
+		if !ok {
+			return nil, errLostContext
+		}
+		err := publisher.Publish(a.topic, msg)
+		a.acknowledged = err == nil
+		return nil, err
+	})
+	for i := len(middlewares) - 1; i >= 0; i-- {
+		handler = middlewares[i](handler)
+	}
+	return handler
+}
+
+// send publishes one message through the middlewares.
+func (f *Forwarder) send(topic string, msg *message.Message) error {
+	if len(f.config.Middlewares) == 0 {
+		return f.publisher.Publish(topic, msg)
+	}
+	a := &attempt{topic: topic}
+	msg.SetContext(context.WithValue(msg.Context(), attemptKey{}, a))
+	if _, err := f.chain(msg); err != nil {
+		return err
+	}
+	if !a.acknowledged {
+		return errNotCalled
+	}
+	return nil
+}

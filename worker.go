@@ -1,0 +1,216 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/claim"
+	"github.com/watermill-outbox/watermill-outbox/internal/wake"
+)
+
+// Waits after the database's errors, after an outage of the broker, and of the adaptive poll.
+const (
+	databaseWaitFirst = 100 * time.Millisecond
+	databaseWaitMost  = 5 * time.Second
+	outageWaitFirst   = 100 * time.Millisecond
+	pollFirst         = 10 * time.Millisecond
+	pollFirstBell     = 100 * time.Millisecond // when a bell would wake it
+	// busyStreak is the number of passes with work after which a forwarder counts as awake, and stops the bell.
+	busyStreak = 3
+)
+
+// worker runs passes on a connection of its own.
+type worker struct {
+	f *Forwarder
+	*run
+	listener *wake.Listener // nil: polls only
+	idle     *idleCount
+	session  *claim.Session
+
+	lanes          int  // at most, a claim
+	stretch        int  // looks so many batches far, past messages that may not be tried
+	fromZero       bool // the next pass is a sweep
+	oversized      *int // lane of a message above the byte limit
+	holdsOversized bool // may bring one such message
+	streak         int  // passes with work, one after the other
+	lastHit        time.Time
+}
+
+// idleCount counts the workers of a process that have nothing to do. The last one arms the bell.
+type idleCount struct{ n atomic.Int32 }
+
+func (f *Forwarder) newWorker(run *run, listener *wake.Listener, idle *idleCount) *worker {
+	return &worker{f: f, run: run, listener: listener, idle: idle, stretch: 1, lastHit: time.Now(),
+		lanes: (claim.Lanes + f.config.Workers - 1) / f.config.Workers}
+}
+
+// loop works until the stop, on one connection after another.
+func (w *worker) loop() {
+	back := backoff{first: databaseWaitFirst, most: databaseWaitMost}
+	for w.stop.Err() == nil {
+		err := w.onConnection(func() error { return w.passes(&back) })
+		if w.stop.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.f.unwell(err)
+			back.wait(w.stop)
+		}
+	}
+}
+
+// onConnection gives do a connection and takes it back. After an error nothing of what was remembered holds: the server
+// may have crashed, and be another one.
+func (w *worker) onConnection(do func() error) error {
+	conn, err := w.f.pool.Acquire(w.stop)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	w.session = &claim.Session{Conn: conn.Conn(), SQL: &w.f.sql}
+	err = do()
+	if err != nil {
+		w.f.book.Forget()
+	}
+	return err
+}
+
+func (w *worker) passes(back *backoff) error {
+	outage := backoff{first: outageWaitFirst, most: max(w.f.config.PollInterval, outageWaitFirst)}
+	for w.stop.Err() == nil {
+		p, err := w.nextPass()
+		switch {
+		case errors.Is(err, claim.ErrIncarnation):
+			w.f.book.Forget()
+			continue
+		case err != nil:
+			return err
+		}
+		back.reset()
+		if p.outage != nil {
+			w.f.unwell(outageError(p.outage))
+			outage.wait(w.stop)
+			continue
+		}
+		if p.acked > 0 || w.f.evidence.quiet() {
+			outage.reset()
+			w.f.health.set(nil)
+		}
+		if err := w.rest(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once runs passes until one finds nothing to do.
+func (w *worker) once() (forwarded int, err error) {
+	err = w.onConnection(func() error {
+		if err := w.lookForStuckKeys(); err != nil {
+			return err
+		}
+		for {
+			if err := w.stop.Err(); err != nil {
+				return err
+			}
+			p, err := w.nextPass()
+			forwarded += p.acked
+			switch {
+			case errors.Is(err, claim.ErrIncarnation):
+				w.f.book.Forget()
+			case err != nil:
+				return err
+			case p.outage != nil:
+				return outageError(p.outage)
+			case !p.progress && w.oversized == nil:
+				return nil
+			}
+		}
+	})
+	return forwarded, err
+}
+
+// nextPass runs a pass with what belongs around it: the token for a large message, the sweep, the wait for publishes that
+// outlived their timeout.
+func (w *worker) nextPass() (passed, error) {
+	if done, due := w.f.sweeps.begin(); due {
+		defer done()
+		if err := w.lookForStuckKeys(); err != nil {
+			return passed{}, err
+		}
+		w.fromZero = true
+		defer func() { w.fromZero = false }()
+	}
+	w.awaitAbandoned()
+	if w.oversized != nil {
+		select {
+		case w.f.oversized <- struct{}{}:
+			w.holdsOversized = true
+			defer func() { w.holdsOversized = false; <-w.f.oversized }()
+		case <-w.stop.Done():
+		}
+	}
+	return w.pass()
+}
+
+func (w *worker) lookForStuckKeys() error {
+	ctx, cancel := w.detached()
+	defer cancel()
+	return w.session.StuckKeys(ctx, w.f.book, statementTimeout)
+}
+
+// awaitAbandoned waits while as many publishes hang as a worker may have in flight: a broker that takes everything and
+// answers nothing must not be given goroutines without end.
+func (w *worker) awaitAbandoned() {
+	back := backoff{first: outageWaitFirst, most: time.Second}
+	for w.f.abandoned.Load() >= int64(w.f.config.PublishConcurrency) && w.stop.Err() == nil {
+		w.f.unwell(outageError(errPublishTimeout))
+		back.wait(w.stop)
+	}
+}
+
+func outageError(err error) error {
+	return fmt.Errorf("outbox: no publish was acknowledged, nothing was charged: %w", err)
+}
+
+func (f *Forwarder) connectListener(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	if f.config.ListenDSN != "" {
+		return pgx.Connect(ctx, f.config.ListenDSN)
+	}
+	config := f.pool.Config()
+	conn := config.ConnConfig.Copy()
+	if config.BeforeConnect != nil {
+		if err := config.BeforeConnect(ctx, conn); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(ctx, conn)
+}
+
+// backoff doubles a wait, with jitter.
+type backoff struct {
+	first, most time.Duration
+	next        time.Duration
+}
+
+func (b *backoff) reset() { b.next = 0 }
+
+// wait returns after the wait or when ctx is done.
+func (b *backoff) wait(ctx context.Context) {
+	b.next = min(max(b.next, b.first), b.most)
+	timer := time.NewTimer(b.next*3/4 + rand.N(b.next/2+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	b.next *= 2
+}
