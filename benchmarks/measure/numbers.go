@@ -1,0 +1,54 @@
+package measure
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Number is what a measurement can be.
+type Number interface{ ~int64 | ~float64 }
+
+// Percentile gives the smallest value that p per cent of the values don't exceed (the nearest rank), 0 for no values.
+func Percentile[N Number](values []N, p float64) N {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.SortedFunc(slices.Values(values), cmp.Compare[N])
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// Mean gives the arithmetic mean, 0 for no values.
+func Mean[N Number](values []N) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += float64(v)
+	}
+	return sum / float64(len(values))
+}
+
+// Best gives the highest value, 0 for no values.
+func Best[N Number](values []N) N {
+	var best N
+	for _, v := range values {
+		best = max(best, v)
+	}
+	return best
+}
+
+// Alternate gives the order of count sides in a round: forwards in even rounds, backwards in odd ones, so that no side
+// always has the machine first.
+func Alternate(count, round int) []int {
+	order := make([]int, count)
+	for i := range order {
+		order[i] = i
+	}
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
+}
