@@ -183,9 +183,9 @@ func jsonEscapes(c byte) bool { return c < ' ' || c == '"' || c == '\\' }
 
 // jsonSize is the length of metadata as plain JSON.
 func jsonSize(metadata message.Metadata) int {
-	size := len("{}")
+	size := len("{}") + max(0, len(metadata)-1) // and the commas
 	for name, value := range metadata {
-		size += len(`"":"",`) + jsonStringSize(name) + jsonStringSize(value)
+		size += len(`"":""`) + jsonStringSize(name) + jsonStringSize(value)
 	}
 	return size
 }
