@@ -19,27 +19,6 @@ func Percentile[N Number](values []N, p float64) N {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Mean gives the arithmetic mean, 0 for no values.
-func Mean[N Number](values []N) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, v := range values {
-		sum += float64(v)
-	}
-	return sum / float64(len(values))
-}
-
-// Best gives the highest value, 0 for no values.
-func Best[N Number](values []N) N {
-	var best N
-	for _, v := range values {
-		best = max(best, v)
-	}
-	return best
-}
-
 // Alternate gives the order of count sides in a round: forwards in even rounds, backwards in odd ones, so that no side
 // always has the machine first.
 func Alternate(count, round int) []int {
