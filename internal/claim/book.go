@@ -28,8 +28,9 @@ type Book struct {
 	era         int
 	incarnation string
 	lanes       [Lanes]lane
-	seen        map[uint64]time.Time          // running transactions, and since when they were seen running
-	owed        map[int16]map[string]struct{} // keys by lane whose release came out short
+	seen        map[uint64]time.Time        // running transactions, and since when they were seen running
+	owed        map[int16]map[string]uint64 // keys by lane whose release came out short, with the number of the debt
+	debts       uint64                      // so many have been noted
 }
 
 // lane has a proven floor, and at most one candidate for the next: once no transaction below horizon runs, nothing can
@@ -49,7 +50,7 @@ type long struct {
 
 // NewBook returns an empty book: every floor is 0.
 func NewBook() *Book {
-	return &Book{seen: map[uint64]time.Time{}, owed: map[int16]map[string]struct{}{}}
+	return &Book{seen: map[uint64]time.Time{}, owed: map[int16]map[string]uint64{}}
 }
 
 // View is the book as one claim uses it.
@@ -60,6 +61,7 @@ type View struct {
 	Floors      []int64
 	Late        []LateRange
 	Owed        map[int16][]string
+	debts       uint64 // noted when the view was taken
 }
 
 // LateRange asks for the rows of a long transaction with Low <= id < High, once it has ended.
@@ -74,7 +76,8 @@ type LateRange struct {
 func (b *Book) View(order []int, fromZero bool) View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v := View{era: b.era, Incarnation: b.incarnation, Lanes: make([]int16, len(order)), Floors: make([]int64, len(order)), Owed: map[int16][]string{}}
+	v := View{era: b.era, Incarnation: b.incarnation, Lanes: make([]int16, len(order)), Floors: make([]int64, len(order)),
+		Owed: map[int16][]string{}, debts: b.debts}
 	for i, n := range order {
 		id := int16(n) //nolint:gosec // below 64
 		v.Lanes[i] = id
@@ -236,20 +239,24 @@ func (b *Book) Forget() {
 	clear(b.seen)
 }
 
-// Owe notes the keys of a lane whose release came out short, and strikes off those that were released.
-func (b *Book) Owe(lane int16, released, short []string) {
+// Owe notes the keys of a lane whose release came out short, and strikes off those that were released. A debt noted since
+// the view was taken stays: it may be younger than the release, for claims are remembered in any order.
+func (b *Book) Owe(v View, lane int16, released, short []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	keys := b.owed[lane]
 	for _, key := range released {
-		delete(keys, key)
+		if debt, ok := keys[key]; ok && debt <= v.debts {
+			delete(keys, key)
+		}
 	}
 	for _, key := range short {
 		if keys == nil {
-			keys = map[string]struct{}{}
+			keys = map[string]uint64{}
 			b.owed[lane] = keys
 		}
-		keys[key] = struct{}{}
+		b.debts++
+		keys[key] = b.debts
 	}
 	if len(keys) == 0 {
 		delete(b.owed, lane)
