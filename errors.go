@@ -8,8 +8,8 @@ var (
 	ErrClosed = errors.New("outbox: closed")
 	// ErrAlreadyRunning is returned by the second Run of one Forwarder.
 	ErrAlreadyRunning = errors.New("outbox: the forwarder is already running")
-	// ErrSchemaVersion says that the tables are missing, or older or newer than this library; run Migrate, or the
-	// library of the newer version.
+	// ErrSchemaVersion says that the tables are missing, older or newer than this library, or such that it can't work
+	// with them: see CheckSchema. The text names each problem and what to do about it.
 	ErrSchemaVersion = errors.New("outbox: the schema does not fit this library")
 	// ErrNoTransaction is returned by a context publisher when the message's context carries no transaction.
 	ErrNoTransaction = errors.New("outbox: no transaction in the message's context; put one there with ContextWithTx or ContextWithPgxTx")

@@ -31,7 +31,11 @@ type Schema struct {
 // Validate reports everything wrong with the names, each problem with its field.
 func (s Schema) Validate() error {
 	s = s.withDefaults()
-	return errors.Join(
+	var reserved error
+	if strings.HasPrefix(s.Name, "pg_") {
+		reserved = fmt.Errorf("outbox: Schema.Name: %q begins with pg_, which PostgreSQL keeps for itself", s.Name)
+	}
+	return errors.Join(reserved,
 		validateIdentifier("Schema.Name", s.Name, pgsql.MaxIdentifier),
 		validateIdentifier("Schema.Table", s.Table, pgsql.MaxIdentifier-pgsql.LongestSuffix()))
 }

@@ -3,6 +3,7 @@ package pgsql
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,10 +18,34 @@ type Migration struct {
 	Up, Down string
 }
 
+// The versions of the optional steps.
+const (
+	DoorbellVersion   = 2
+	TopicIndexVersion = 3
+)
+
 var migrationList = []Migration{
 	{Version: 1, Name: "outbox"},
-	{Version: 2, Name: "doorbell", Optional: true},
-	{Version: 3, Name: "topic_index", Optional: true},
+	{Version: DoorbellVersion, Name: "doorbell", Optional: true},
+	{Version: TopicIndexVersion, Name: "topic_index", Optional: true},
+}
+
+// MissingVersions are the steps that must be there and are not among those applied.
+func MissingVersions(applied []int) []int {
+	var missing []int
+	for _, m := range migrationList {
+		if !m.Optional && !slices.Contains(applied, m.Version) {
+			missing = append(missing, m.Version)
+		}
+	}
+	return missing
+}
+
+// UnknownVersions are those applied that a newer library must have made.
+func UnknownVersions(applied []int) []int {
+	return slices.DeleteFunc(slices.Clone(applied), func(version int) bool {
+		return slices.ContainsFunc(migrationList, func(m Migration) bool { return m.Version == version })
+	})
 }
 
 // Migrations renders all steps in order. Each records itself in the migrations table, so that applying the SQL with any

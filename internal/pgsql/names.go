@@ -63,8 +63,11 @@ func LongestSuffix() int {
 
 // Relation gives a derived relation's qualified, quoted name: "public"."outbox_dead" for "dead".
 func (n Names) Relation(name string) string {
-	return pgx.Identifier{n.Schema, n.Table + relations[name]}.Sanitize()
+	return pgx.Identifier{n.Schema, n.name(name)}.Sanitize()
 }
+
+// name gives a derived relation's bare name, for comparison with the catalog.
+func (n Names) name(relation string) string { return n.Table + relations[relation] }
 
 // Channel is the doorbell's LISTEN channel. A hash, so that case and length can't differ between the two ends.
 func (n Names) Channel() string {
@@ -86,18 +89,28 @@ func (n Names) render(sql string) string {
 	pairs := []string{
 		"{schema}", pgx.Identifier{n.Schema}.Sanitize(),
 		"{schema_literal}", literal(n.Schema),
-		"{table_literal}", literal(n.Table),
+		"{dollar}", n.dollar(),
 		"{channel}", pgx.Identifier{n.Channel()}.Sanitize(),
 		"{channel_literal}", literal(n.Channel()),
 		"{lock_class}", "(" + strconv.Itoa(int(n.LockClass())) + ")",
 	}
 	for name := range relations {
-		pairs = append(pairs, "{"+name+"}", n.Relation(name), "{"+name+"_literal}", literal(n.Relation(name)))
+		pairs = append(pairs, "{"+name+"}", n.Relation(name), "{"+name+"_literal}", literal(n.Relation(name)),
+			"{"+name+"_name}", literal(n.name(name)))
 	}
 	for name, suffix := range parts {
 		pairs = append(pairs, "{"+name+"}", pgx.Identifier{n.Table + suffix}.Sanitize())
 	}
 	return strings.NewReplacer(pairs...).Replace(sql)
+}
+
+// dollar is a quote that no name can end: for function bodies that contain names.
+func (n Names) dollar() string {
+	tag := "$outbox"
+	for strings.Contains(n.Schema, tag) || strings.Contains(n.Table, tag) {
+		tag += "_"
+	}
+	return tag + "$"
 }
 
 // literal quotes a string for SQL, whatever standard_conforming_strings says.

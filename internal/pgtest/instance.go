@@ -23,7 +23,7 @@ import (
 var settings = []string{
 	"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "full_page_writes=off", "wal_level=logical",
 	"shared_buffers=64MB", "max_connections=200", "max_wal_senders=20", "max_replication_slots=20",
-	"max_prepared_transactions=20",
+	"max_prepared_transactions=20", "dynamic_shared_memory_type=mmap", // in the folder, so that a killed server leaves none
 }
 
 const (

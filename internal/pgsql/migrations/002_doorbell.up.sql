@@ -6,12 +6,12 @@
 CREATE SEQUENCE {doorbell} AS bigint INCREMENT 1 CACHE 1;
 
 -- SECURITY DEFINER: a writer needs no right to read the doorbell. The search path is pinned against the caller's.
-CREATE FUNCTION {doorbell_function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $ring$
+CREATE FUNCTION {doorbell_function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS {dollar}
 BEGIN
   IF (SELECT is_called FROM {doorbell}) THEN
     PERFORM pg_notify({channel_literal}, '');
   END IF;
   RETURN NULL;
-END $ring$;
+END {dollar};
 REVOKE ALL ON FUNCTION {doorbell_function}() FROM PUBLIC;
 CREATE TRIGGER {doorbell_trigger} AFTER INSERT ON {outbox} FOR EACH STATEMENT EXECUTE FUNCTION {doorbell_function}();

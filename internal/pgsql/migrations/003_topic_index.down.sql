@@ -1,2 +1,2 @@
-DROP INDEX {outbox_topic};
-DROP INDEX {outbox_topic_waiting};
+DROP INDEX {schema}.{outbox_topic};
+DROP INDEX {schema}.{outbox_topic_waiting};

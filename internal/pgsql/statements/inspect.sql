@@ -1,9 +1,11 @@
--- What CheckSchema looks at, by plain reads of the catalog. No row: the table or its sequence is not there.
-SELECT c.relpersistence = 'p' AS logged,
-  row_security_active(c.oid) AS row_security,
-  s.seqincrement AS increment, s.seqcache AS cache, s.seqcycle AS cycle,
+-- What CheckSchema looks at beside privileges. By the catalog, which needs no privilege. No row: no sequence.
+SELECT s.seqincrement, s.seqcache, s.seqcycle,
   EXISTS (SELECT 1 FROM pg_trigger t
-    WHERE t.tgrelid = c.oid AND t.tgenabled IN ('O', 'A') AND t.tgfoid = to_regproc({doorbell_function_literal})) AS doorbell
-FROM pg_class c
-JOIN pg_sequence s ON s.seqrelid = to_regclass({sequence_literal})
-WHERE c.oid = to_regclass({outbox_literal})
+    JOIN pg_class c ON c.oid = t.tgrelid
+    JOIN pg_proc p ON p.oid = t.tgfoid
+    WHERE c.relnamespace = n.oid AND c.relname = {outbox_name} AND t.tgenabled IN ('O', 'A')
+      AND p.pronamespace = n.oid AND p.proname = {doorbell_function_name}) AS doorbell
+FROM pg_namespace n
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = {sequence_name}
+JOIN pg_sequence s ON s.seqrelid = c.oid
+WHERE n.nspname = {schema_literal}
