@@ -124,7 +124,7 @@ func (i *inspection) checkPrivileges(ctx context.Context, db database, role Role
 			readable = readable && need.Kind != "SCHEMA" && i.names.Object(need) != i.names.Relation("migrations")
 		}
 		if unlogged {
-			i.problem("the %[1]s is UNLOGGED and would be empty after a crash: ALTER %[1]s SET LOGGED", object)
+			i.problem("the %s is UNLOGGED and would be empty after a crash: ALTER %s %s SET LOGGED", object, need.Kind, i.names.Object(need))
 		}
 		if rowSecurity {
 			i.problem("row-level security hides rows of the %s from the role %q: give it BYPASSRLS, or disable row-level security", object, user)
