@@ -34,7 +34,7 @@ func FuzzPublish(f *testing.F) {
 			require.NoError(t, err, "the transaction must stay usable")
 			all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 			require.NoError(t, err)
-			if topic == "" || len(topic) > 2048 || len(key) > 2048 || !storable(topic, key, uuid, name, value, other) {
+			if topic == "" || len(topic) > 2048 || len(key) > 2048 || !storable(topic, key, uuid, name, msg.Metadata[name], other) {
 				var refusal *outbox.MessageError
 				require.ErrorAs(t, one, &refusal)
 				require.ErrorAs(t, two, &refusal)
