@@ -102,26 +102,27 @@ func (i *inspection) checkSettings(ctx context.Context, db database) error {
 // checkPrivileges looks at what the role may do, and at whether all relations are there, logged, and shown to it in
 // full. It says whether the versions can be read.
 func (i *inspection) checkPrivileges(ctx context.Context, db database, role Role) (readable bool, err error) {
-	needs, err := json.Marshal(i.names.Needs(pgsql.Role(role), i.info.doorbell))
+	needs := i.names.Needs(pgsql.Role(role), i.info.doorbell)
+	asked, err := json.Marshal(needs)
 	if err != nil {
 		return false, err
 	}
-	var lacking []pgsql.Need
 	var user string
+	met := map[pgsql.Need]bool{}
 	readable = true
-	err = db.query(ctx, i.statements.Privileges, []any{string(needs)}, func(scan func(...any) error) error {
+	err = db.query(ctx, i.statements.Privileges, []any{string(asked)}, func(scan func(...any) error) error {
 		var need pgsql.Need
 		var there, granted, unlogged, rowSecurity bool
 		if err := scan(&need.Kind, &need.Name, &need.Privilege, &there, &granted, &unlogged, &rowSecurity, &user); err != nil {
 			return err
 		}
 		object := strings.ToLower(need.Kind) + " " + i.names.Object(need)
-		switch {
-		case !there:
+		met[need] = granted || !there
+		if !there {
 			i.problem("the %s is not there: restore it, or drop the rest and run Migrate", object)
-		case !granted:
-			lacking = append(lacking, need)
-			readable = readable && need.Kind != "SCHEMA" && i.names.Object(need) != i.names.Relation("migrations")
+		}
+		if !granted && (need.Kind == "SCHEMA" || i.names.Object(need) == i.names.Relation("migrations")) {
+			readable = false
 		}
 		if unlogged {
 			i.problem("the %s is UNLOGGED and would be empty after a crash: ALTER %s %s SET LOGGED", object, need.Kind, i.names.Object(need))
@@ -131,7 +132,7 @@ func (i *inspection) checkPrivileges(ctx context.Context, db database, role Role
 		}
 		return nil
 	})
-	if len(lacking) > 0 {
+	if lacking := slices.DeleteFunc(needs, func(need pgsql.Need) bool { return met[need] }); err == nil && len(lacking) > 0 {
 		i.problem("the role %q lacks privileges: %s", user, strings.Join(i.names.Grants(lacking, user), " "))
 	}
 	return readable, err
