@@ -78,7 +78,7 @@ func (r *report) print(s *screen) {
 
 	fact("orders committed", r.committed, "each with its message in one transaction")
 	fact("rolled back", r.rolledBack, "after the message had been written")
-	fact("forwarded", r.forwarded, "")
+	fact("forwarded", r.forwarded, "by three forwarders, one of them cut off")
 	fact("duplicates", r.duplicates, "at least once: what was in flight comes again")
 	t.AppendSeparator()
 	invariant("lost", r.lost, "what was committed arrives")
