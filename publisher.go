@@ -15,15 +15,16 @@ import (
 // Publisher writes messages into the outbox, as part of the caller's transaction: they are forwarded if it commits, and
 // were never there if it rolls back. It implements Watermill's message.Publisher.
 //
-// All messages of a call go in one statement, up to 64 MiB; beyond that in several, in their order. If any is refused
-// (see MessageError), none is stored and the transaction stays usable. Publish executes no DDL.
+// All messages of a call go in one statement, up to 64 MiB; beyond that in several, in their order, each of which
+// commits for itself if there is no transaction. If a message is refused (see MessageError), none of its call is stored
+// and the transaction stays usable. Publish executes no DDL.
 //
 // An empty UUID gets one, which is set on the message. A delay set with watermill/components/delay is honoured by the
 // database's clock. Topics and keys may have 2,048 bytes, UUIDs 1 MiB, a message's metadata 16 MiB as JSON.
 //
 // Publish uses the first message's context: its values, and its end if it has not ended yet. pgx and its stdlib return
-// when it ends, whatever the connection does; lib/pq waits for the server, so that a silent network needs its
-// tcp_user_timeout.
+// when it ends, whatever the network does. lib/pq asks the server to cancel and waits for the answer: against a network
+// that has gone silent give it a Dialer that sets TCP_USER_TIMEOUT.
 //
 // A Publisher is as safe for concurrent use as what it writes with. It is cheap: make one per transaction, or one for
 // all with WithTx or NewContextPublisher.
@@ -138,6 +139,9 @@ func (p *Publisher) insert(ctx context.Context, execute executor, topic string, 
 	}
 	written, err := execute(ctx, query, args...)
 	if err != nil {
+		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) { // lib/pq tells only that the server has cancelled
+			return fmt.Errorf("%w: %w", ended, err)
+		}
 		return err
 	}
 	if written >= 0 && written != int64(len(messages)) { // somebody's trigger or rule; their messages would be lost

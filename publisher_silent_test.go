@@ -73,3 +73,21 @@ func TestPublishReturnsAtTheDeadlineWhenTheDatabaseIsSilent(t *testing.T) {
 	}
 	require.Empty(t, w.stored(t))
 }
+
+func TestPublishReturnsAtTheDeadlineWhenTheTableIsLocked(t *testing.T) {
+	t.Parallel()
+	w := newWriting(t)
+	locker := w.begin(t)
+	_, err := locker.ExecContext(t.Context(), `LOCK TABLE public.outbox`)
+	require.NoError(t, err)
+	for _, driver := range []string{"postgres", "pgx"} {
+		tx, err := openSQL(t, driver, w.url).BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, publisherOf(t, tx, outbox.PublisherConfig{}).Publish("orders", inContext(ctx, "a")), context.DeadlineExceeded, driver)
+		require.Error(t, tx.Commit(), driver)
+	}
+	require.NoError(t, locker.Rollback())
+	require.Empty(t, w.stored(t))
+}
