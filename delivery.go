@@ -86,10 +86,10 @@ func (d *delivery) watch(run *run) {
 			d.halted.Store(true)
 			begin = nil
 		case <-tick.C:
-			d.giveUp(d.f.evidence.now() - d.f.config.PublishTimeout)
+			d.giveUp(d.f.evidence.now()-d.f.config.PublishTimeout, errPublishTimeout)
 		case <-run.abandon.Done():
 			d.halted.Store(true)
-			if d.giveUp(d.f.evidence.now()) > 0 {
+			if d.giveUp(d.f.evidence.now(), nil) > 0 {
 				run.timedOut.Store(true)
 			}
 			return
@@ -97,15 +97,17 @@ func (d *delivery) watch(run *run) {
 	}
 }
 
-// giveUp ends the publishes that started before then as failed, and counts them. Their runners are written off, and
-// replaced.
-func (d *delivery) giveUp(before time.Duration) (n int) {
+// giveUp ends the publishes that started before then, and counts them. Their runners are written off, and replaced.
+// Without an error they count as neither acknowledged nor failed: a stop is no failure.
+func (d *delivery) giveUp(before time.Duration, err error) (n int) {
 	for i := range d.state {
 		if time.Duration(d.since[i].Load()) > before || !d.state[i].CompareAndSwap(publishStarted, publishEnding) {
 			continue
 		}
 		d.f.abandoned.Add(1)
-		d.fail(i, errPublishTimeout)
+		if err != nil {
+			d.fail(i, err)
+		}
 		go (&runner{delivery: d}).run()
 		n++
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -21,10 +22,12 @@ const patience = 30 * time.Second
 // migrated gives a database with an outbox in it.
 func migrated(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool := testdb.New(t)
+	pool := unmigrated(t)
 	require.NoError(t, outbox.Migrate(t.Context(), pool, outbox.Schema{}))
 	return pool
 }
+
+func unmigrated(t testing.TB) *pgxpool.Pool { return testdb.New(t) }
 
 // broker records what it acknowledges, in order.
 type broker struct {
@@ -159,4 +162,14 @@ func eventually(t testing.TB, what string, condition func() bool) {
 			t.Fatalf("waited in vain until %s", what)
 		}
 	}
+}
+
+// dead lists the dead letters in order, as payload|attempts|error|tail.
+func dead(t testing.TB, pool *pgxpool.Pool) (letters []string) {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT convert_from(payload, 'UTF8') || '|' || attempts || '|' || last_error || '|' || tail FROM public.outbox_dead ORDER BY id`)
+	require.NoError(t, err)
+	letters, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return letters
 }

@@ -1,8 +1,10 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -38,8 +40,10 @@ func forwardedMessage(r *claim.Row) (*message.Message, error) {
 		if err := json.Unmarshal(r.Metadata, &metadata); err != nil {
 			return nil, &undecodableError{err}
 		}
-		if metadata == nil {
-			return nil, &undecodableError{fmt.Errorf("it is %s", r.Metadata)}
+		if bytes.Contains(r.Metadata, []byte("null")) { // which Unmarshal takes for an empty map or string
+			if err := refuseNull(r.Metadata); err != nil {
+				return nil, &undecodableError{err}
+			}
 		}
 		// The delay is over; left in, every further hop would delay again.
 		delete(metadata, delay.DelayedForKey)
@@ -51,6 +55,22 @@ func forwardedMessage(r *claim.Row) (*message.Message, error) {
 	msg := message.NewMessage(r.UUID, r.Payload)
 	msg.Metadata = metadata
 	return msg, nil
+}
+
+func refuseNull(metadata []byte) error {
+	var values map[string]*string
+	if err := json.Unmarshal(metadata, &values); err != nil {
+		return err
+	}
+	if values == nil {
+		return errors.New("it is null")
+	}
+	for key, value := range values {
+		if value == nil {
+			return fmt.Errorf("the value of %q is null", key)
+		}
+	}
+	return nil
 }
 
 // maxErrorBytes bounds what is stored of an error's text.

@@ -51,7 +51,7 @@ func (r *runner) run() {
 }
 
 func (r *runner) mayBegin() bool {
-	if r.halted.Load() {
+	if r.halted.Load() || r.begin.Err() != nil {
 		return false
 	}
 	if r.f.limiter != nil && r.f.limiter.Wait(r.begin) != nil {

@@ -23,6 +23,9 @@ const (
 	pollFirstBell     = 100 * time.Millisecond // when a bell would wake it
 	// busyStreak is the number of passes with work after which a forwarder counts as awake, and stops the bell.
 	busyStreak = 3
+	// maxAbandoned is the number of publishes that may hang beyond their timeout: a broker that takes everything and
+	// answers nothing must not be given goroutines without end.
+	maxAbandoned = 1000
 )
 
 // worker runs passes on a connection of its own.
@@ -136,8 +139,7 @@ func (w *worker) once() (forwarded int, err error) {
 	return forwarded, err
 }
 
-// nextPass runs a pass with what belongs around it: the token for a large message, the sweep, the wait for publishes that
-// outlived their timeout.
+// nextPass runs a pass with what belongs around it: the sweep, and the token for a large message.
 func (w *worker) nextPass() (passed, error) {
 	if done, due := w.f.sweeps.begin(); due {
 		defer done()
@@ -147,7 +149,9 @@ func (w *worker) nextPass() (passed, error) {
 		w.fromZero = true
 		defer func() { w.fromZero = false }()
 	}
-	w.awaitAbandoned()
+	if w.f.abandoned.Load() >= maxAbandoned {
+		return passed{outage: errPublishTimeout}, nil
+	}
 	if w.oversized != nil {
 		select {
 		case w.f.oversized <- struct{}{}:
@@ -163,16 +167,6 @@ func (w *worker) lookForStuckKeys() error {
 	ctx, cancel := w.detached()
 	defer cancel()
 	return w.session.StuckKeys(ctx, w.f.book, statementTimeout)
-}
-
-// awaitAbandoned waits while as many publishes hang as a worker may have in flight: a broker that takes everything and
-// answers nothing must not be given goroutines without end.
-func (w *worker) awaitAbandoned() {
-	back := backoff{first: outageWaitFirst, most: time.Second}
-	for w.f.abandoned.Load() >= int64(w.f.config.PublishConcurrency) && w.stop.Err() == nil {
-		w.f.unwell(outageError(errPublishTimeout))
-		back.wait(w.stop)
-	}
 }
 
 func outageError(err error) error {
