@@ -3,13 +3,15 @@
 -- columns, never EXISTS, which the planner may turn into a scan of the table.
 -- $1 lanes in the worker's order, $2 their floors, $4 lanes that owe a release;
 -- $5 to $8 the long transactions: lane, xid, and the ids between which their rows may still be.
+-- The look-up by txid says "IS NULL" by a function: else the index of ready rows would do too, all of whose entries below
+-- the floor it would go through.
 -- Plan: three index scans of one row per lane, 1 ms in all, whatever the table holds.
 WITH late AS MATERIALIZED (  -- one that still runs costs nothing, however many rows it has written
   SELECT DISTINCT x.lane
   FROM unnest($5::int2[], $6::text[]::xid8[], $7::int8[], $8::int8[]) x(lane, txid, low, high)
   WHERE CASE WHEN pg_visible_in_snapshot(x.txid, pg_current_snapshot()) THEN
     (SELECT o.id FROM {outbox} o
-     WHERE o.txid = x.txid AND o.lane = x.lane AND o.id >= x.low AND o.id < x.high AND o.next_attempt_at IS NULL
+     WHERE o.txid = x.txid AND o.lane = x.lane AND o.id >= x.low AND o.id < x.high AND num_nulls(o.next_attempt_at) = 1
      ORDER BY o.txid, o.lane, o.id LIMIT 1) IS NOT NULL
     ELSE false END
 ),
