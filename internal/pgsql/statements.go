@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 //go:embed statements/*.sql
@@ -52,8 +53,21 @@ type Statements struct {
 
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)
 
+// rendered has the Statements of all Names so far: rendering takes half a millisecond, and a Publisher is made for each
+// transaction.
+var rendered sync.Map
+
 // Render gives the statements for one table. Comments are for the reader of the files and don't travel to the server.
 func Render(names Names) Statements {
+	if s, ok := rendered.Load(names); ok {
+		return s.(Statements) //nolint:forcetypeassert // nothing else is stored
+	}
+	s := render(names)
+	rendered.Store(names, s)
+	return s
+}
+
+func render(names Names) Statements {
 	var s Statements
 	v := reflect.ValueOf(&s).Elem()
 	for i := range v.NumField() {
