@@ -53,8 +53,8 @@ type Statements struct {
 
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)
 
-// rendered has the Statements of all Names so far: rendering takes half a millisecond, and a Publisher is made for each
-// transaction.
+// rendered has the Statements of all Names so far: rendering takes longer than many a transaction, and each makes its own
+// Publisher.
 var rendered sync.Map
 
 // Render gives the statements for one table. Comments are for the reader of the files and don't travel to the server.
