@@ -88,7 +88,7 @@ func (s *Session) Settle(ctx context.Context, c *Claimed, st *Settlement, b *Boo
 		return report, ErrNotCommitted
 	}
 	for lane, released := range st.Release {
-		b.Owe(lane, released, slices.DeleteFunc(slices.Clone(short), func(key string) bool { return lanes[key] != lane }))
+		b.Owe(v, lane, released, slices.DeleteFunc(slices.Clone(short), func(key string) bool { return lanes[key] != lane }))
 	}
 	if whole && c.exact {
 		c.Facts.Lanes = st.Lanes

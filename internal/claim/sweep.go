@@ -29,7 +29,7 @@ func (s *Session) StuckKeys(ctx context.Context, b *Book, idle time.Duration) er
 		return errors.Join(err, s.Rollback(ctx))
 	}
 	for _, k := range found {
-		b.Owe(k.Lane, nil, []string{k.Key})
+		b.Owe(View{}, k.Lane, nil, []string{k.Key})
 	}
 	return nil
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package claim
+
+const defaultSchedules = 100_000

@@ -1,0 +1,116 @@
+package claim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// fail notes the first thing that went wrong.
+func (s *simulation) fail(format string, args ...any) {
+	if s.failure == "" {
+		s.failure = fmt.Sprintf(format, args...)
+		s.tracef("FAILED: %s", s.failure)
+	}
+}
+
+// deliver is the broker's acknowledgement. All earlier rows of the key must have gone before: delivered by this very
+// claim, or out of the table. A delayed row takes its place when it falls due, so until it holds its key it is exempt,
+// except from the order within one claim. A worker whose transaction the server has ended, unnoticed, may repeat what
+// others have delivered, and no more.
+func (s *simulation) deliver(w *simWorker, place int) {
+	d := &s.db
+	r := &d.rows[place]
+	if s.tracing {
+		s.tracef("worker %d delivers row %d of key %q", w.number, r.id, r.key)
+	}
+	if !w.lost && (r.fate != stored || r.locker != w.number) {
+		s.fail("row %d was delivered by claim %d, which does not own it", r.id, w.claim)
+	}
+	for i := range d.rows[:place] {
+		e := &d.rows[i]
+		if r.key == "" || e.key != r.key || e.fate != stored || e.acked == w.claim {
+			continue
+		}
+		switch {
+		case w.lost:
+			if e.acked == 0 && !r.delayed && !e.delayed {
+				s.fail("out of order: row %d of key %s before row %d, by a worker cut off", r.id, r.key, e.id)
+			}
+		case e.claim == w.claim:
+			s.fail("out of order: row %d of key %s before row %d of the same claim", r.id, r.key, e.id)
+		case !r.delayed && (!e.delayed || e.holds):
+			s.fail("out of order: row %d of key %s before row %d", r.id, r.key, e.id)
+		}
+	}
+	if r.key != "" && !w.lost && d.quarantined(r.key) {
+		s.fail("row %d of key %s was delivered behind a dead letter that quarantines it", r.id, r.key)
+	}
+	if !w.lost || r.acked == 0 {
+		r.acked = w.claim
+	}
+	s.saw(delivered)
+}
+
+// checkBurial allows only what the broker refused for good, and tails of a quarantined key.
+func (s *simulation) checkBurial(w *simWorker, tid pgtype.TID, tail bool) {
+	r := &s.db.rows[tid.BlockNumber]
+	if tail {
+		if r.key == "" || !s.db.quarantined(r.key) {
+			s.fail("row %d went to the dead letters as the tail of nothing", r.id)
+		}
+		return
+	}
+	for i := range w.plan.Rows {
+		if w.plan.Rows[i].TID == tid && w.outcomes[i].Verdict != Dead {
+			s.fail("row %d went to the dead letters, but was not refused", r.id)
+		}
+	}
+}
+
+// checkReach makes sure that each process would find each ready row, were it the only one to survive.
+func (s *simulation) checkReach() {
+	for n, p := range s.processes[:s.processCount] {
+		s.order = s.laneOrder(s.order[:0])
+		v := p.book.View(s.order, false)
+		if v.Incarnation != "" && v.Incarnation != incarnations[s.db.life] {
+			continue // its next claim forgets
+		}
+		for i := range s.db.rows {
+			r := &s.db.rows[i]
+			if r.fate != stored || r.at != simReady || r.id >= v.Floors[slices.Index(v.Lanes, r.lane)] {
+				continue
+			}
+			if !slices.ContainsFunc(v.Late, func(l LateRange) bool {
+				return l.Lane == r.lane && l.Xid == r.xid && l.Low <= r.id && r.id < l.High
+			}) {
+				s.fail("stranded: row %d of lane %d lies below the floor of process %d, and is not on its list of late ones", r.id, r.lane, n+1)
+			}
+		}
+	}
+}
+
+// checkRest makes sure that a floor is where it can be at the end: above every id, with nothing to look up.
+func (s *simulation) checkRest() {
+	for n, p := range s.processes[:s.processCount] {
+		for _, lane := range s.laneOrder(s.order[:0]) {
+			if l := &p.book.lanes[lane]; l.floor != s.db.drawn()+1 || len(l.long) > 0 {
+				s.fail("lane %d of process %d has come to rest with floor %d and %d long transactions, though %d ids were drawn",
+					lane, n+1, l.floor, len(l.long), s.db.drawn())
+			}
+		}
+	}
+}
+
+// left describes the rows that are still in the table.
+func (s *simulation) left() string {
+	var b strings.Builder
+	for i := range s.db.rows {
+		if r := &s.db.rows[i]; r.fate == stored {
+			fmt.Fprintf(&b, " row %d of lane %d, key %q, xid %d, holds %t, at %d;", r.id, r.lane, r.key, r.xid, r.holds, r.at)
+		}
+	}
+	return b.String()
+}

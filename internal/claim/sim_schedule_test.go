@@ -1,0 +1,157 @@
+package claim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	simWorkers = 4
+	simWriters = 24
+)
+
+var (
+	incarnations = [...]string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	simLanes     = [...]int{5, 0, 63}
+	simKeys      = [...]string{"k", "l", "m", "n"}
+)
+
+// simulation is one schedule: a short random history of one table, its writers and its forwarders. The seed decides
+// everything, so that a schedule can be replayed.
+type simulation struct {
+	pcg rand.PCG
+	rnd *rand.Rand
+	mix
+	db         simDatabase
+	now        int64 // the clock of the processes, which never goes back
+	processes  [simWorkers]*simProcess
+	workers    []*simWorker
+	writers    [simWriters]simWriter
+	outsiders  []simOutsider
+	aggregates [len(simKeys)]int // the writer that holds an aggregate's lock
+	order      []int
+	claims     int
+	calm       bool // the end: every publish and every COMMIT succeeds
+	heal       bool // something happened that only the sweep can heal
+	undo       []simRow
+	undoCommit int
+	before     watch
+
+	situations [situationCount]int
+	failure    string
+	tracing    bool
+	trace      []string
+}
+
+func newSimulation() *simulation {
+	s := &simulation{}
+	s.rnd = rand.New(&s.pcg)
+	for n := range simWorkers {
+		s.workers = append(s.workers, &simWorker{sim: s, number: n + 1})
+	}
+	return s
+}
+
+// run plays one schedule and returns what went wrong, or nothing.
+func (s *simulation) run(seed uint64) string {
+	s.pcg.Seed(seed, 0x9e3779b97f4a7c15)
+	s.mix = s.newMix()
+	s.db.reset(uint64(3 + s.rnd.IntN(5)))
+	s.now, s.claims, s.calm, s.heal, s.failure, s.undoCommit = 1000, 0, false, false, "", -1
+	s.writers, s.outsiders, s.aggregates = [simWriters]simWriter{}, s.outsiders[:0], [len(simKeys)]int{}
+	s.workers = s.workers[:s.workerCount]
+	for i := range s.processCount {
+		s.processes[i] = &simProcess{book: NewBook()}
+	}
+	for i, w := range s.workers {
+		w.process, w.step, w.lost, w.rows, w.facts, w.lanes = s.processes[i%s.processCount], idle, false, nil, Facts{}, w.lanes[:0]
+	}
+	s.tracef("%+v", s.mix)
+	for range s.events {
+		if s.failure != "" {
+			return s.failure
+		}
+		s.event()
+	}
+	s.drain()
+	return s.failure
+}
+
+// drain ends all writers and outsiders and lets the processes go on in peace. A bounded number of claims must empty the
+// table; none scans from zero.
+func (s *simulation) drain() {
+	s.calm = true
+	s.tracef("the end begins")
+	for i := range s.writers {
+		if s.writers[i].open {
+			s.endWriter(i, s.percent(80))
+		}
+	}
+	for len(s.outsiders) > 0 {
+		s.endOutsider(0)
+	}
+	busy := func(w *simWorker) bool { return w.step != idle || w.lost }
+	for slices.ContainsFunc(s.workers, busy) {
+		if w := s.pick(); busy(w) {
+			w.advance()
+		}
+	}
+	s.checkReach()
+	s.advanceTime(3000)
+	passes := 20 + 4*len(s.db.rows)*s.workerCount
+	for !s.db.empty() && s.failure == "" {
+		if passes--; passes < 0 {
+			s.fail("stranded:%s", s.left())
+			return
+		}
+		if s.heal && s.percent(30) {
+			s.sweep(s.pick().process)
+		}
+		s.pass(s.pick())
+	}
+	for i := range s.processCount {
+		for range 4 {
+			if s.failure == "" {
+				s.pass(s.workers[i])
+			}
+		}
+	}
+	if s.failure == "" {
+		s.checkRest()
+	}
+}
+
+// pass is a whole claim without anything in between.
+func (s *simulation) pass(w *simWorker) {
+	s.advanceTime(1 + int64(s.rnd.IntN(50)))
+	w.advance()
+	for w.step != idle {
+		w.advance()
+	}
+}
+
+func (s *simulation) pick() *simWorker { return s.workers[s.rnd.IntN(len(s.workers))] }
+
+func (s *simulation) percent(p int) bool { return s.rnd.IntN(100) < p }
+
+func (s *simulation) advanceTime(ms int64) {
+	s.now += ms
+	s.db.clock += ms
+}
+
+// laneOrder is a random order of the lanes that the processes work on: those that have rows, or all.
+func (s *simulation) laneOrder(order []int) []int {
+	if s.wide {
+		return append(order, s.rnd.Perm(Lanes)...)
+	}
+	order = append(order, simLanes[:s.lanes]...)
+	s.rnd.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return order
+}
+
+func (s *simulation) tracef(format string, args ...any) {
+	if s.tracing {
+		s.trace = append(s.trace, fmt.Sprintf("%6d  ", s.db.clock)+fmt.Sprintf(format, args...))
+	}
+}
