@@ -1,0 +1,161 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
+)
+
+const childVariable = "OUTBOX_TEST_CHILD"
+
+// childOrder says what a forwarder process is to do.
+type childOrder struct {
+	URL, Ledger, Name string
+	Workers, Batch    int
+	PollInterval      time.Duration
+	RetryInitial      time.Duration
+	MaxLatency        time.Duration // a publish takes up to this
+}
+
+// process is a forwarder process.
+type process struct {
+	name   string
+	source *source
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	ended  chan struct{} // closed after err is set
+	err    error
+}
+
+var processes struct {
+	mu sync.Mutex
+	n  int
+}
+
+// launch starts a forwarder process. It ends with the test at the latest.
+func launch(t testing.TB, l *ledger, order childOrder) *process {
+	t.Helper()
+	processes.mu.Lock()
+	processes.n++
+	order.Name = fmt.Sprint("process ", processes.n)
+	processes.mu.Unlock()
+	text, err := json.Marshal(order)
+	require.NoError(t, err)
+
+	p := &process{name: order.Name, source: l.source(order.Name), ended: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0]) //nolint:gosec // this very binary
+	p.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	p.cmd.Stderr = &p.stderr
+	stdin, err := p.cmd.StdinPipe() // its end tells the process that this one is gone
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	})
+	return p
+}
+
+// awaitRunning waits until the process's Run has begun its work.
+func (p *process) awaitRunning(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.source.running:
+	case <-p.ended:
+		t.Fatalf("%s ended: %v\n%s", p.name, p.err, p.stderr.Bytes())
+	case <-time.After(patience):
+		t.Fatalf("%s does not run", p.name)
+	}
+}
+
+// kill ends the process with SIGKILL and returns when all that it sent is on record.
+func (p *process) kill(t testing.TB) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
+	<-p.ended
+	await(t, "all that the process sent is on record", p.source.gone)
+}
+
+// terminate asks for a graceful stop and checks that it was one.
+func (p *process) terminate(t testing.TB) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	await(t, "the process has stopped", p.ended)
+	require.NoError(t, p.err, "%s:\n%s", p.name, p.stderr.Bytes())
+}
+
+// slow is a broker that takes its time.
+type slow struct {
+	message.Publisher
+	most time.Duration
+}
+
+// Publish waits first.
+func (s slow) Publish(topic string, messages ...*message.Message) error {
+	if s.most > 0 {
+		<-time.After(rand.N(s.most))
+	}
+	return s.Publisher.Publish(topic, messages...)
+}
+
+// runChild is the main function of a forwarder process.
+func runChild(text string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1) // the parent is gone
+	}()
+	var order childOrder
+	if err := json.Unmarshal([]byte(text), &order); err != nil {
+		return err
+	}
+	client, err := dialLedger(order.Ledger, order.Name)
+	if err != nil {
+		return err
+	}
+	config, err := pgxpool.ParseConfig(order.URL)
+	if err != nil {
+		return err
+	}
+	config.MaxConns = int32(order.Workers) + 1 //nolint:gosec // a few
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	forwarder, err := outbox.NewForwarder(pool, slow{client, order.MaxLatency}, outbox.ForwarderConfig{
+		Workers: order.Workers, BatchSize: order.Batch, PollInterval: order.PollInterval, SweepShare: -1,
+		Retry: outbox.RetryPolicy{Initial: order.RetryInitial, Max: 10 * order.RetryInitial, MaxAttempts: -1},
+		Hooks: []outbox.Hook{client},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-forwarder.Running()
+		_ = client.tell(lineRunning) // a stop may come first
+	}()
+	return forwarder.Run(ctx)
+}
