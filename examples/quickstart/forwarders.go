@@ -11,6 +11,8 @@ import (
 	outbox "github.com/watermill-outbox/watermill-outbox"
 )
 
+const workers = 2 // of a forwarder
+
 // forwarders move the outbox to the broker. Each stands for a process of its own, with its own connections: they know
 // nothing of one another.
 type forwarders []*forwarder
@@ -35,8 +37,8 @@ func startForwarders(ctx context.Context, d *database, publisher message.Publish
 }
 
 func startForwarder(ctx context.Context, d *database, publisher message.Publisher, name string) (*forwarder, error) {
-	config := outbox.ForwarderConfig{Schema: d.outbox(), Workers: 2}
-	pool, err := d.connect(ctx, name, int32(config.Workers)+1)
+	config := outbox.ForwarderConfig{Schema: d.outbox(), Workers: workers}
+	pool, err := d.connect(ctx, name, workers+1) // one a worker, and one more
 	if err != nil {
 		return nil, err
 	}
