@@ -85,13 +85,14 @@ func download() (string, error) {
 	if url := os.Getenv("PG_BINARY_REPOSITORY"); url != "" {
 		config = config.BinaryRepositoryURL(url)
 	}
-	// It has no call that only downloads. As root its initdb fails, but by then everything is unpacked.
+	// It has no call that only downloads. As root its initdb fails, but by then everything is unpacked: it makes its
+	// runtime folder after that.
 	embedded := embeddedpostgres.NewDatabase(config)
 	startErr := embedded.Start()
 	if startErr == nil {
 		startErr = embedded.Stop()
 	}
-	if !hasBinaries(unpacked + "/bin") {
+	if _, err := os.Stat(runtime); err != nil || !hasBinaries(unpacked+"/bin") {
 		return "", fmt.Errorf("pgtest: no PostgreSQL is installed, and the download failed (set DATABASE_URL or PGBIN): %w", startErr)
 	}
 	if err := os.Rename(unpacked, dir); err != nil && !hasBinaries(dir+"/bin") {
