@@ -79,14 +79,14 @@ func (r *report) print(s *screen) {
 	fact("orders committed", r.committed, "each with its message in one transaction")
 	fact("rolled back", r.rolledBack, "after the message had been written")
 	fact("forwarded", r.forwarded, "by three forwarders, one of them cut off")
-	fact("duplicates", r.duplicates, "at least once: what was in flight comes again")
+	fact("duplicates", r.duplicates, "what was in flight is sent again")
 	t.AppendSeparator()
 	invariant("lost", r.lost, "what was committed arrives")
 	invariant("leaked from rollbacks", r.leaked, "what was rolled back was never there")
-	invariant("out of order", r.outOfOrder, "a customer's orders arrive in their order")
+	invariant("out of order", r.outOfOrder, "a customer's orders keep their order")
 	invariant("left in the outbox", r.left, "the outbox runs empty")
 	t.AppendSeparator()
-	fact("messages/s", int(r.perSecond), "from the first order to the last arrival, faults included")
+	fact("messages/s", int(r.perSecond), "start to last arrival, faults included")
 
 	s.write("\n" + t.Render() + "\n")
 	if r.holds() {

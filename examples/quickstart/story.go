@@ -124,8 +124,9 @@ func (s *story) left(ctx context.Context) (int, error) {
 }
 
 func (s *story) status() string {
-	committed, arrived := int(s.shop.committed.Load()), s.consumer.arrived()
-	return s.screen.sprintf("%d orders, %d arrived, %d on their way", committed, arrived, max(committed-arrived, 0))
+	arrived := s.consumer.arrived()
+	orders := max(int(s.shop.committed.Load()), arrived) // an order may arrive before its clerk has heard of the commit
+	return s.screen.sprintf("%d orders, %d arrived, %d on their way", orders, arrived, orders-arrived)
 }
 
 // end stops everything and draws the balance.
