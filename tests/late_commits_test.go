@@ -43,7 +43,7 @@ func (c lateCommits) run(t *testing.T) {
 	pool := testdb.Open(t, url, connections(40))
 	migrate(t, pool)
 	writers := &load{
-		pool: pool, keys: c.keys, writers: 24, transactions: scaled(t, 60), lateFor: 20 * time.Millisecond,
+		pool: pool, keys: c.keys, writers: 24, rows: 1, transactions: scaled(t, 60), lateFor: 20 * time.Millisecond,
 		bulkWriters: 4, bulkTransactions: scaled(t, c.bulk), bulkRows: 3000, bulkFor: 300 * time.Millisecond,
 	}
 	writers.prepare(t)
@@ -69,7 +69,7 @@ func (c lateCommits) run(t *testing.T) {
 
 	stranded := ledger.drained(t, pool, patience)
 	for _, p := range forwarders {
-		p.terminate(t)
+		require.NoError(t, p.terminate())
 	}
 	result := ledger.tally(t, committed)
 	t.Logf("%v, stranded %d", result, stranded)

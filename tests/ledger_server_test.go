@@ -64,6 +64,7 @@ func (l *ledger) handle(conn net.Conn) {
 		switch fields[0] {
 		case lineHello:
 			name = fields[1]
+			close(l.source(name).greeted)
 		case lineRunning:
 			close(l.source(name).running)
 		case lineSettled:

@@ -49,7 +49,7 @@ type keyRecord struct {
 // source is one forwarder.
 type source struct {
 	recorded, settled int
-	running           chan struct{} // closed when it says so
+	greeted, running  chan struct{} // closed when it says so
 	gone              chan struct{} // closed when its connection has ended and everything it sent is on record
 }
 
@@ -120,7 +120,7 @@ func (l *ledger) record(e entry) {
 func (l *ledger) sourceOf(name string) *source {
 	s := l.sources[name]
 	if s == nil {
-		s = &source{running: make(chan struct{}), gone: make(chan struct{})}
+		s = &source{greeted: make(chan struct{}), running: make(chan struct{}), gone: make(chan struct{})}
 		l.sources[name] = s
 	}
 	return s

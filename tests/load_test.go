@@ -25,7 +25,9 @@ type load struct {
 	pool         *pgxpool.Pool
 	keys         int
 	writers      int
-	transactions int           // of each writer, and more until the bulk writers have ended
+	rows         int           // of a transaction
+	transactions int           // of each writer; more if the bulk writers have not ended, or it is not yet time
+	until        chan struct{} // closed when it is; may be nil
 	lateFor      time.Duration // a third of the transactions stay open for up to this
 
 	bulkWriters, bulkTransactions int
@@ -63,7 +65,16 @@ func (l *load) begin(t testing.TB) {
 			}
 		})
 	}
-	l.writing.Go(func() { l.bulkWriting.Wait(); end() })
+	l.writing.Go(func() {
+		defer end()
+		l.bulkWriting.Wait()
+		if l.until != nil {
+			select {
+			case <-l.until:
+			case <-ctx.Done():
+			}
+		}
+	})
 	for range l.writers {
 		l.writing.Go(func() {
 			for n := 0; n < l.transactions || bulkEnded.Err() == nil; n++ {
@@ -105,10 +116,10 @@ func committedNumbers(t testing.TB, pool *pgxpool.Pool) map[string]int {
 	return committed
 }
 
-// one transaction moves one aggregate on by one.
+// one transaction moves one aggregate on.
 func (l *load) one(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-		if err := advance(ctx, tx, "k"+strconv.Itoa(1+rand.IntN(l.keys)), 1); err != nil {
+		if err := advance(ctx, tx, "k"+strconv.Itoa(1+rand.IntN(l.keys)), l.rows); err != nil {
 			return err
 		}
 		if l.lateFor > 0 && rand.IntN(3) == 0 {

@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,43 +38,51 @@ type process struct {
 	name   string
 	source *source
 	cmd    *exec.Cmd
+	stdin  io.Closer // its end tells the process that this one is gone
 	stderr bytes.Buffer
 	ended  chan struct{} // closed after err is set
 	err    error
 }
 
-var processes struct {
-	mu sync.Mutex
-	n  int
-}
+var processes atomic.Int64
 
 // launch starts a forwarder process. It ends with the test at the latest.
 func launch(t testing.TB, l *ledger, order childOrder) *process {
 	t.Helper()
-	processes.mu.Lock()
-	processes.n++
-	order.Name = fmt.Sprint("process ", processes.n)
-	processes.mu.Unlock()
-	text, err := json.Marshal(order)
+	p, err := startProcess(l, order)
 	require.NoError(t, err)
+	t.Cleanup(p.remove)
+	return p
+}
 
+func startProcess(l *ledger, order childOrder) (*process, error) {
+	order.Name = fmt.Sprint("process ", processes.Add(1))
+	text, err := json.Marshal(order)
+	if err != nil {
+		return nil, err
+	}
 	p := &process{name: order.Name, source: l.source(order.Name), ended: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0]) //nolint:gosec // this very binary
 	p.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	p.cmd.Stderr = &p.stderr
-	stdin, err := p.cmd.StdinPipe() // its end tells the process that this one is gone
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.ended)
 	}()
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-	})
-	return p
+	return p, nil
+}
+
+// remove ends the process however it is.
+func (p *process) remove() {
+	_ = p.stdin.Close()
+	_ = p.cmd.Process.Kill()
+	<-p.ended
 }
 
 // awaitRunning waits until the process's Run has begun its work.
@@ -92,17 +100,29 @@ func (p *process) awaitRunning(t testing.TB) {
 // kill ends the process with SIGKILL and returns when all that it sent is on record.
 func (p *process) kill(t testing.TB) {
 	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
+	require.NoError(t, p.cmd.Process.Kill())
 	<-p.ended
 	await(t, "all that the process sent is on record", p.source.gone)
 }
 
-// terminate asks for a graceful stop and checks that it was one.
-func (p *process) terminate(t testing.TB) {
-	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	await(t, "the process has stopped", p.ended)
-	require.NoError(t, p.err, "%s:\n%s", p.name, p.stderr.Bytes())
+// terminate asks for a graceful stop by SIGTERM, once the process knows what that is, and checks that it was one.
+func (p *process) terminate() error {
+	select {
+	case <-p.source.greeted:
+	case <-p.ended:
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("%s: %w: %w\n%s", p.name, err, p.err, p.stderr.Bytes())
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		return fmt.Errorf("%s does not stop", p.name)
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s: %w\n%s", p.name, p.err, p.stderr.Bytes())
+	}
+	return nil
 }
 
 // slow is a broker that takes its time.
