@@ -153,7 +153,7 @@ func (d jsonDialect) writeString(w *strings.Builder, s string) {
 	const hex = "0123456789abcdef"
 	w.WriteString(d.quote)
 	done := 0
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		c := s[i]
 		if !jsonEscapes(c) {
 			continue

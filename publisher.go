@@ -131,11 +131,12 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 }
 
 func (p *Publisher) insert(ctx context.Context, execute executor, topic string, messages []*message.Message, rows []row) error {
-	query, args := p.statements.Insert, []any(nil)
+	var query string
+	var args []any
 	if len(messages) == 1 {
 		query, args = p.statements.InsertOne, insertOneArgs(topic, messages[0], rows[0])
 	} else {
-		args = insertArgs(topic, messages, rows)
+		query, args = p.statements.Insert, insertArgs(topic, messages, rows)
 	}
 	written, err := execute(ctx, query, args...)
 	if err != nil {
