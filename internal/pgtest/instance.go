@@ -166,7 +166,7 @@ func (p *process) ready(ctx context.Context, url string) error {
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("postgres ended: %v", p.err)
+			return errors.Join(errors.New("postgres ended"), p.err)
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		case <-time.After(5 * time.Millisecond):

@@ -37,15 +37,20 @@ func Main(m *testing.M) {
 	shared.inMain = true
 	shared.mu.Unlock()
 	code := m.Run()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.server != nil {
-		if err := shared.server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "testdb:", err)
-			code = max(code, 1)
-		}
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "testdb:", err)
+		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+func stop() error {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		return nil
+	}
+	return shared.server.Stop()
 }
 
 // Server gives the server that all tests of the binary share, started when the first one asks.
