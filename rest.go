@@ -3,6 +3,8 @@ package outbox
 import (
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/watermill-outbox/watermill-outbox/internal/wake"
 )
 
@@ -46,6 +48,9 @@ var wakeReasons = map[wake.Reason]WakeReason{wake.Rung: WakeBell, wake.Polled: W
 func (w *worker) arm(on bool) error {
 	ctx, cancel := w.detached()
 	defer cancel()
-	_, err := w.session.Conn.Exec(ctx, w.f.sql.SetBell, on)
-	return err
+	batch := &pgx.Batch{}
+	batch.Queue(w.f.sql.Begin) // it writes, whatever the inherited default_transaction_read_only says
+	batch.Queue(w.f.sql.SetBell, on)
+	batch.Queue("COMMIT")
+	return w.session.Conn.SendBatch(ctx, batch).Close()
 }
