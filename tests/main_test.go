@@ -2,12 +2,15 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -100,3 +103,14 @@ func start(t testing.TB, f *outbox.Forwarder) {
 	})
 	await(t, "the forwarder runs", f.Running())
 }
+
+// pgCode gives the SQLSTATE of the server's error, "" if it is none.
+func pgCode(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code
+	}
+	return ""
+}
+
+func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
