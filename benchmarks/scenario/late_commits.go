@@ -124,12 +124,13 @@ type shop struct {
 	env             *Env
 	relay           relay.Relay
 	aggregates, log string
+	bulkRows        int64 // a transaction
 	index           atomic.Int64
 }
 
 func (e *Env) openShop(ctx context.Context, r relay.Relay) (*shop, error) {
 	s := &shop{
-		env: e, relay: r,
+		env: e, relay: r, bulkRows: int64(min(bulkRows, e.count(10*bulkRows, 200))),
 		aggregates: pgx.Identifier{r.Namespace(), "aggregates"}.Sanitize(), log: pgx.Identifier{r.Namespace(), "audit"}.Sanitize(),
 	}
 	_, err := e.Pool.Exec(ctx, `CREATE TABLE `+s.aggregates+` (key int PRIMARY KEY, number bigint NOT NULL DEFAULT 0);
@@ -146,7 +147,7 @@ func (s *shop) trade(ctx context.Context, lasts time.Duration) (measure.Expected
 	written := make([]measure.Expected, lateWriters+bulkWriters)
 	began := time.Now()
 	err := together(len(written), func(w int) error {
-		for number := int64(0); time.Since(began) < lasts; number += bulkRows {
+		for number := int64(0); time.Since(began) < lasts; number += s.bulkRows {
 			var messages []*message.Message
 			var err error
 			if w < lateWriters {
@@ -199,7 +200,7 @@ func (s *shop) order(ctx context.Context, writer int) (sent []*message.Message, 
 func (s *shop) bulk(ctx context.Context, key int, after int64, takes time.Duration) (sent []*message.Message, err error) {
 	err = pgx.BeginFunc(ctx, s.env.Pool, func(tx pgx.Tx) error {
 		for half := range int64(2) {
-			messages := s.messages(ctx, key, after+half*bulkRows/2+1, bulkRows/2)
+			messages := s.messages(ctx, key, after+half*(s.bulkRows/2)+1, s.bulkRows/2)
 			if err := s.relay.Publish(tx, measure.Topic, messages...); err != nil {
 				return err
 			}
@@ -213,9 +214,9 @@ func (s *shop) bulk(ctx context.Context, key int, after int64, takes time.Durati
 	return sent, err
 }
 
-func (s *shop) messages(ctx context.Context, key int, number int64, count int) []*message.Message {
+func (s *shop) messages(ctx context.Context, key int, number, count int64) []*message.Message {
 	messages := make([]*message.Message, count)
-	first := int(s.index.Add(int64(count))) - count
+	first := int(s.index.Add(count) - count)
 	for i := range messages {
 		messages[i] = measure.NewMessage(ctx, first+i, key, number+int64(i), payloadSize)
 	}
