@@ -25,22 +25,20 @@ import (
 )
 
 func main() {
+	err := start()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		os.Exit(1)
+	}
+}
+
+func start() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if scenario.IsChild() {
-		os.Exit(exit(scenario.RunChild(ctx, os.Stdout)))
+		return scenario.RunChild(ctx, os.Stdout)
 	}
-	os.Exit(exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr)))
-}
-
-func exit(err error) int {
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return 0
-	default:
-		fmt.Fprintln(os.Stderr, "benchmarks:", err)
-		return 1
-	}
+	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 type options struct {

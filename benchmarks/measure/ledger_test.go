@@ -130,6 +130,7 @@ func TestReachedLateIsClosedAtOnce(t *testing.T) {
 		ledger.Record(m)
 	}
 	<-ledger.Reached(load.Count)
+	require.Positive(t, ledger.Took())
 }
 
 func TestManyPublishersAtOnce(t *testing.T) {

@@ -78,9 +78,9 @@ func (p Place) quoted() string { return pgx.Identifier{p.name}.Sanitize() }
 
 func (p Place) table(name string) string { return pgx.Identifier{p.name, name}.Sanitize() }
 
-func (p Place) count(ctx context.Context, query string, args ...any) (int64, error) {
+func (p Place) count(ctx context.Context, query string) (int64, error) {
 	var count int64
-	if err := p.pool.QueryRow(ctx, query, args...).Scan(&count); err != nil {
+	if err := p.pool.QueryRow(ctx, query).Scan(&count); err != nil {
 		return 0, fmt.Errorf("count pending: %w", err)
 	}
 	return count, nil

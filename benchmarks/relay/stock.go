@@ -30,9 +30,9 @@ type Stock struct {
 	poll    time.Duration
 }
 
-// NewStockOffsets uses the default schema, which keeps all rows and remembers an offset. A poll of 0 is its default.
-func NewStockOffsets(place Place, batch int, poll time.Duration) *Stock {
-	s := &Stock{Place: place, poll: poll, label: fmt.Sprintf("stock forwarder, offsets, batch %d", batch)}
+// NewStockOffsets uses the default schema, which keeps all rows and remembers an offset.
+func NewStockOffsets(place Place, batch int) *Stock {
+	s := &Stock{Place: place, label: fmt.Sprintf("stock forwarder, offsets, batch %d", batch)}
 	s.schema = wsql.DefaultPostgreSQLSchema{
 		SubscribeBatchSize: batch, GenerateMessagesTableName: func(string) string { return s.Table() },
 	}

@@ -46,8 +46,8 @@ func stockQueue(batch int, poll time.Duration) contender {
 	return func(place relay.Place) (relay.Relay, error) { return relay.NewStockQueue(place, batch, poll), nil }
 }
 
-func stockOffsets(batch int, poll time.Duration) contender {
-	return func(place relay.Place) (relay.Relay, error) { return relay.NewStockOffsets(place, batch, poll), nil }
+func stockOffsets(batch int) contender {
+	return func(place relay.Place) (relay.Relay, error) { return relay.NewStockOffsets(place, batch), nil }
 }
 
 func naive(place relay.Place) (relay.Relay, error) { return relay.NewNaive(place), nil }
@@ -61,8 +61,8 @@ var rivals = []struct {
 }{
 	{relay: stockQueue(500, 0), stock: true},
 	{relay: stockQueue(100, 0), stock: true},
-	{relay: stockOffsets(500, 0), stock: true, slow: true},
-	{relay: stockOffsets(100, 0), stock: true, slow: true},
+	{relay: stockOffsets(500), stock: true, slow: true},
+	{relay: stockOffsets(100), stock: true, slow: true},
 	{relay: naive},
 }
 

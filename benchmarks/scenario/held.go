@@ -80,7 +80,7 @@ func runHeld(ctx context.Context, env *Env) ([]report.Result, error) {
 		for _, rival := range []struct {
 			relay  contender
 			sample time.Duration
-		}{{naive, 10 * time.Second}, {stockQueue(500, 0), 5 * time.Second}, {stockOffsets(500, 0), 3 * time.Second}} {
+		}{{naive, 10 * time.Second}, {stockQueue(500, 0), 5 * time.Second}, {stockOffsets(500), 3 * time.Second}} {
 			name, rate, err := env.forwardDuring(ctx, s, rival.relay, job{load: load, sample: env.duration(rival.sample)})
 			if err != nil {
 				return nil, err

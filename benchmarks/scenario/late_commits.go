@@ -44,7 +44,7 @@ type lateRun struct {
 
 func runLateCommits(ctx context.Context, env *Env) ([]report.Result, error) {
 	var runs []lateRun
-	for i, c := range []contender{ours, stockQueue(500, 0), stockOffsets(500, 0), naive, cursor} {
+	for i, c := range []contender{ours, stockQueue(500, 0), stockOffsets(500), naive, cursor} {
 		run, err := env.late(ctx, c, env.duration(3*time.Second))
 		if err != nil {
 			return nil, err

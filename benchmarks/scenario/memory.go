@@ -88,7 +88,7 @@ func runChild(ctx context.Context, url string, order childOrder) (childReport, e
 	if err != nil {
 		return childReport{}, err
 	}
-	child := exec.CommandContext(ctx, program) //nolint:gosec // this very program
+	child := exec.CommandContext(ctx, program)
 	child.Env = append(os.Environ(), environment...)
 	var stdout, stderr bytes.Buffer
 	child.Stdout, child.Stderr = &stdout, &stderr

@@ -14,7 +14,7 @@ func peakMemory() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("peak memory: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // read only
+	defer file.Close()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		if value, found := strings.CutPrefix(lines.Text(), "VmHWM:"); found {

@@ -51,8 +51,13 @@ func runPublish(ctx context.Context, env *Env) (results []report.Result, err err
 		return nil, err
 	}
 	stock, plain := relay.NewStockQueue(relay.Fresh(env.Pool), 100, 0), relay.NewNaive(relay.Fresh(env.Pool))
-	for _, r := range []relay.Relay{us, stock, plain} {
-		defer drop(ctx, r, &err)
+	relays := []relay.Relay{us, stock, plain}
+	defer func() {
+		for _, r := range relays {
+			drop(ctx, r, &err)
+		}
+	}()
+	for _, r := range relays {
 		if err := r.Create(ctx); err != nil {
 			return nil, err
 		}
@@ -80,7 +85,7 @@ func runPublish(ctx context.Context, env *Env) (results []report.Result, err err
 	if err := transactAll(ctx, append(all, bare...), blocks); err != nil {
 		return nil, err
 	}
-	for _, r := range []relay.Relay{us, stock, plain} {
+	for _, r := range relays {
 		want := int64(0)
 		for _, b := range all {
 			if b.name == r.Name() || r == plain && b.name == "a plain INSERT" {
