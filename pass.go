@@ -42,6 +42,7 @@ func (w *worker) pass() (p passed, err error) {
 	}
 	p.bell = claimed.Bell
 	p.more = claimed.Busy > len(claimed.Lanes)
+	w.full = len(claimed.Lanes) == w.lanes
 
 	plan := claim.NewPlan(claimed.Rows, claimed.Allowed, f.config.OnDead == QuarantineKey)
 	groups := plan.Groups()
@@ -105,12 +106,16 @@ func (w *worker) settle(claimed *claim.Claimed, s *claim.Settlement, view claim.
 	return err
 }
 
-// order gives the lanes in random order, or the one lane of an oversized row.
+// order gives lanes in random order, or the one lane of an oversized row.
 func (w *worker) order() []int {
 	if w.oversized != nil && w.holdsOversized {
 		return []int{*w.oversized}
 	}
-	return rand.Perm(claim.Lanes)
+	order := rand.Perm(claim.Lanes)
+	if w.full { // there is more than enough: so many lanes need not be probed
+		order = order[:min(2*w.lanes, claim.Lanes)]
+	}
+	return order
 }
 
 func (w *worker) limits() claim.Limits {

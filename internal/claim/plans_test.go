@@ -37,6 +37,7 @@ var adverse = map[string]func(o *outbox){
 		o.exec(fmt.Sprintf(fill, asParked, 200_000))
 		o.exec(`ANALYZE public.outbox`)
 		o.exec(`DELETE FROM public.outbox`)
+		o.exec(`VACUUM public.outbox`)
 		o.exec(fmt.Sprintf(fill, asReady, 50_000))
 	},
 	"statistics of nothing but delayed rows": func(o *outbox) {

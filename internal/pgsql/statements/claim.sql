@@ -34,10 +34,12 @@ found AS MATERIALIZED (
   WHERE pg_visible_in_snapshot(x.txid, pg_current_snapshot())
 ),
 sized AS MATERIALIZED (  -- by id, up to the budget; of the larger ones at most the first, and only when allowed
+  SELECT f.*, true AS fits FROM found f WHERE (SELECT sum(size) FROM found) <= $4::int8
+  UNION ALL
   SELECT f.*, CASE WHEN f.size > $4::int8
     THEN $5::bool AND f.id = (SELECT min(id) FROM found WHERE size > $4::int8)
-    ELSE sum(CASE WHEN f.size > $4::int8 THEN 0 ELSE f.size END) OVER (ORDER BY f.id ROWS UNBOUNDED PRECEDING) <= $4::int8 END AS fits
-  FROM found f
+    ELSE sum(CASE WHEN f.size > $4::int8 THEN 0 ELSE f.size END) OVER (ORDER BY f.id ROWS UNBOUNDED PRECEDING) <= $4::int8 END
+  FROM found f WHERE (SELECT sum(size) FROM found) > $4::int8
 ),
 keys AS MATERIALIZED (
   SELECT k.key,
