@@ -11,9 +11,9 @@ import (
 const (
 	defaultMaxPayloadBytes  = 64 << 20
 	defaultPublisherTimeout = 10 * time.Second
-	// payloadCeiling is what every driver can send. PostgreSQL takes a gigabyte a field and a message, and lib/pq and
-	// the simple protocol send bytes as text of twice their length, as pg_dump writes them.
-	payloadCeiling = 480 << 20
+	// payloadCeiling is what every driver can send in every mode. PostgreSQL takes a gigabyte a field, but in the simple
+	// protocol bytes travel as a literal of twice their length, and half a gigabyte is the longest one that it parses.
+	payloadCeiling = 255 << 20
 )
 
 // PublisherConfig configures a Publisher. The zero value is right for most.
@@ -31,8 +31,8 @@ type PublisherConfig struct {
 	Check func(topic string, msg *message.Message) error
 
 	// MaxPayloadBytes is the largest payload that is taken. Set it to your broker's limit: a larger message would
-	// only get as far as the dead letters. Defaults to 64 MiB; -1 means 480 MiB, the most that PostgreSQL can be
-	// given by every driver.
+	// only get as far as the dead letters. Defaults to 64 MiB; -1 means 255 MiB, the most that PostgreSQL
+	// can be given by every driver in every mode.
 	MaxPayloadBytes int
 
 	// Timeout bounds a Publish whose message's context was already done, as that of a message is after Watermill's

@@ -24,12 +24,12 @@ func TestPublisherConfigReportsAllProblems(t *testing.T) {
 		require.ErrorContains(t, err, part)
 	}
 	require.Error(t, config.Validate())
-	require.ErrorContains(t, outbox.PublisherConfig{MaxPayloadBytes: 1 << 30}.Validate(), "1073741824")
+	require.ErrorContains(t, outbox.PublisherConfig{MaxPayloadBytes: 256 << 20}.Validate(), "268435456 is not between")
 }
 
 func TestPublisherConfigTakesDefaultsAndOff(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, outbox.PublisherConfig{}.Validate())
 	require.NoError(t, outbox.PublisherConfig{MaxPayloadBytes: -1, Timeout: -1}.Validate())
-	require.NoError(t, outbox.PublisherConfig{MaxPayloadBytes: 480 << 20, Timeout: time.Nanosecond}.Validate())
+	require.NoError(t, outbox.PublisherConfig{MaxPayloadBytes: 255 << 20, Timeout: time.Nanosecond}.Validate())
 }
