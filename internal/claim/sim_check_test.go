@@ -31,7 +31,7 @@ func (s *simulation) deliver(w *simWorker, place int) {
 	}
 	for i := range d.rows[:place] {
 		e := &d.rows[i]
-		if r.key == "" || e.key != r.key || e.fate != stored || e.acked == w.claim {
+		if r.key == "" || e.key != r.key || e.fate != stored || e.acked == w.claim || s.unordered && e.xid != r.xid {
 			continue
 		}
 		switch {
@@ -75,7 +75,7 @@ func (s *simulation) checkReach() {
 	for n, p := range s.processes[:s.processCount] {
 		s.order = s.laneOrder(s.order[:0])
 		v := p.book.View(s.order, false)
-		if v.Incarnation != "" && v.Incarnation != incarnations[s.db.life] {
+		if v.Incarnation != "" && v.Incarnation != s.db.incarnation() {
 			continue // its next claim forgets
 		}
 		for i := range s.db.rows {

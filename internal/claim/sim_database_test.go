@@ -51,7 +51,7 @@ type simDatabase struct {
 	running   []uint64 // ascending
 	last      int64    // of the sequence
 	called    bool
-	life      int // of the sequence
+	life      int // of server and sequence
 	clock     int64
 	rows      []simRow
 	lanes     [Lanes]int // the worker that holds a lane's lock; 0: none
@@ -108,6 +108,11 @@ func (d *simDatabase) drawn() int64 {
 	}
 	return d.last - 1
 }
+
+// reincarnate makes all that was remembered void.
+func (d *simDatabase) reincarnate() { d.life++ }
+
+func (d *simDatabase) incarnation() string { return incarnations[d.life%len(incarnations)] }
 
 // insert stores a row of a transaction. The xid is assigned before the id is drawn: the column defaults see to that.
 func (d *simDatabase) insert(xid *uint64, lane int16, key string, delay int64) int {

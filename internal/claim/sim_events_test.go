@@ -93,8 +93,8 @@ func (s *simulation) keepUndo() {
 	}
 }
 
-// crash restarts the server within the same incarnation. If the last commit was a claim's, it may be undone, as by a disk
-// that lied: that is why any lost connection voids the floors.
+// crash restarts the server. If the last commit was a claim's, it may be undone, as by a disk that lied; the sequence may
+// skip some ids. The incarnation may look the same: that is why any lost connection voids the floors.
 func (s *simulation) crash() {
 	d := &s.db
 	s.tracef("the server crashes")
@@ -122,14 +122,17 @@ func (s *simulation) crash() {
 		s.tracef("the last claim's commit is undone")
 		s.undoCommit = -1
 	}
+	if d.called && s.percent(50) {
+		d.last += int64(s.rnd.IntN(32))
+	}
+	if s.percent(50) {
+		d.reincarnate()
+	}
 }
 
 // truncate empties the table and restarts the sequence. It waits for every transaction that has touched the table.
 func (s *simulation) truncate() {
 	d := &s.db
-	if d.life+1 == len(incarnations) {
-		return
-	}
 	for i := range s.writers {
 		if w := &s.writers[i]; w.open && len(w.rows) > 0 {
 			s.endWriter(i, s.percent(50))
@@ -149,7 +152,7 @@ func (s *simulation) truncate() {
 		}
 	}
 	d.last, d.called = 1, false
-	d.life++
+	d.reincarnate()
 	d.commits++
 	s.saw(truncatedTable)
 	s.tracef("TRUNCATE, RESTART IDENTITY")

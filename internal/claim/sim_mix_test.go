@@ -14,16 +14,17 @@ type mix struct {
 	budgeted                 int // percent of claims with a budget in bytes
 	oneLane                  int // percent of claims that take one lane only
 	quarantine               bool
-	fails, uncharged, poison int // percent of publishes
-	unkeyed, delayed         int // percent of rows
-	long                     int // percent of transactions that stay open
-	early                    int // percent of transactions that have an xid before they write
-	badCommits, lostAnswers  int // percent of claims
-	burst                    int // percent of steps after which the same worker goes on
-	slow                     int // a worker that dawdles before it uses its view, and before it remembers; 0: none
-	jump                     int // percent of ticks that last longer than a long transaction must
-	releaseLimit             int // rows that a release moves; the real one's is 64
-	releaseBound             int // rows that it may move
+	unordered                bool // writers take no locks of aggregates: only rows of one transaction have an order
+	fails, uncharged, poison int  // percent of publishes
+	unkeyed, delayed         int  // percent of rows
+	long                     int  // percent of transactions that stay open
+	early                    int  // percent of transactions that have an xid before they write
+	badCommits, lostAnswers  int  // percent of claims
+	burst                    int  // percent of steps after which the same worker goes on
+	slow                     int  // a worker that dawdles before it uses its view, and before it remembers; 0: none
+	jump                     int  // percent of ticks that last longer than a long transaction must
+	releaseLimit             int  // rows that a release moves; the real one's is 64
+	releaseBound             int  // rows that it may move
 	weights                  [eventCount]int
 }
 
@@ -59,7 +60,7 @@ func (s *simulation) newMix() mix {
 		theme: simTheme(n(int(themeCount))), lanes: 1 + n(3)*n(2), keys: 1 + n(len(simKeys)), wide: n(40) == 0,
 		processCount: 1 + n(2)*n(2), events: 80 + n(120), rows: 1 + n(4), oneLane: 30, quarantine: n(2) == 0,
 		unkeyed: 25, long: 5, early: 30, burst: 40 + n(55), jump: 10,
-		releaseLimit: 1 + n(3),
+		releaseLimit: 1 + n(3), unordered: n(10) == 0,
 	}
 	if n(4) == 0 {
 		m.rows = 4 + n(60)

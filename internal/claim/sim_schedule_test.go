@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 const (
@@ -12,7 +13,7 @@ const (
 )
 
 var (
-	incarnations = [...]string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	incarnations = strings.Split("abcdefghijklmnopqrstuvwxyz", "")
 	simLanes     = [...]int{5, 0, 63}
 	simKeys      = [...]string{"k", "l", "m", "n"}
 )

@@ -61,7 +61,7 @@ func (w *simWorker) lockLanes() {
 		}
 	}
 	w.facts.Drawn = d.drawn()
-	w.facts.Incarnation = incarnations[d.life]
+	w.facts.Incarnation = d.incarnation()
 }
 
 // scan is the first half of claim.sql.

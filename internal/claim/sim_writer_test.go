@@ -7,7 +7,6 @@ import "slices"
 type simWriter struct {
 	open bool
 	long bool // stays open
-	idle bool // writes nothing
 	xid  uint64
 	rows []int
 }
@@ -45,7 +44,7 @@ func (s *simulation) writeRows(i int) {
 	k, key, lane := -1, "", simLanes[s.rnd.IntN(s.lanes)]
 	if !s.percent(s.unkeyed) {
 		k = s.rnd.IntN(s.keys)
-		if holder := s.aggregates[k]; holder != 0 && holder != i+1 {
+		if holder := s.aggregates[k]; holder != 0 && holder != i+1 && !s.unordered {
 			return // it would wait for the aggregate's lock
 		}
 		s.aggregates[k] = i + 1
