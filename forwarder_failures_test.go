@@ -194,6 +194,18 @@ func TestClassifyDecidesWhatAFailureMeans(t *testing.T) {
 	}
 }
 
+func TestAnOutageOfAPartIsAnErrorOfRunOnceAlthoughTheRestGoesOn(t *testing.T) {
+	pool, out := migrated(t), newBroker()
+	out.fail = poison
+	put(t, pool, "orders", "a", "poison", "2")
+	put(t, pool, "orders", "b", "1")
+	classify := func(error) outbox.FailureKind { return outbox.FailureOutage }
+	n, err := forwarder(t, pool, out, outbox.ForwarderConfig{Classify: classify}).RunOnce(t.Context())
+	require.ErrorIs(t, err, errBroker)
+	require.Equal(t, 1, n)
+	require.Equal(t, 2, count(t, pool, "attempts = 0 AND NOT holds"))
+}
+
 func TestAnOddErrorTextIsStored(t *testing.T) {
 	pool, out := migrated(t), newBroker()
 	out.fail = func(string, *message.Message) error {

@@ -27,7 +27,9 @@ type passed struct {
 	progress bool  // something was settled, charged, parked or buried
 	more     bool  // there was more to do than this worker took
 	bell     bool  // the doorbell is armed
-	outage   error // a failure that nobody was charged with, and no success beside it
+	waiting  int   // messages that may not be tried now
+	excused  error // a failure that nobody was charged with
+	outage   error // the same, and no success beside it
 }
 
 // pass claims, publishes and settles once. An error is the database's.
@@ -48,7 +50,7 @@ func (w *worker) pass() (p passed, err error) {
 	groups := plan.Groups()
 	d := f.deliver(w.run, plan.Rows, groups)
 	j := f.judge(d, began)
-	p.acked = j.acked
+	p.acked, p.waiting, p.excused = j.acked, j.waiting, j.outage
 	w.look(claimed, plan, limits, j)
 	if j.outage != nil && j.acked == 0 && !j.decided {
 		p.outage = j.outage

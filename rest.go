@@ -15,7 +15,7 @@ func (w *worker) rest(p passed) error {
 		if p.more {
 			w.f.bell.Ring()
 		}
-		if w.streak++; p.bell && w.streak == busyStreak {
+		if w.streak++; p.bell && w.streak >= busyStreak {
 			return w.arm(false)
 		}
 		return nil

@@ -113,18 +113,23 @@ func (w *worker) passes(back *backoff) error {
 	return nil
 }
 
-// once runs passes until one finds nothing to do.
+// once runs passes until one finds nothing to do. Messages that are left because of an outage of a part of the broker are
+// an outage too.
 func (w *worker) once() (forwarded int, err error) {
 	err = w.onConnection(func() error {
 		if err := w.lookForStuckKeys(); err != nil {
 			return err
 		}
+		var excused error
 		for {
 			if err := w.stop.Err(); err != nil {
 				return err
 			}
 			p, err := w.nextPass()
 			forwarded += p.acked
+			if p.excused != nil {
+				excused = p.excused
+			}
 			switch {
 			case errors.Is(err, claim.ErrIncarnation):
 				w.f.book.Forget()
@@ -133,6 +138,9 @@ func (w *worker) once() (forwarded int, err error) {
 			case p.outage != nil:
 				return outageError(p.outage)
 			case !p.progress && w.oversized == nil:
+				if p.waiting > 0 && excused != nil {
+					return outageError(excused)
+				}
 				return nil
 			}
 		}
