@@ -97,9 +97,10 @@ func (p *process) awaitRunning(t testing.TB) {
 	}
 }
 
-// kill ends the process with SIGKILL and returns when all that it sent is on record.
+// kill ends the process with SIGKILL, not before it has said hello, and returns when all that it sent is on record.
 func (p *process) kill(t testing.TB) {
 	t.Helper()
+	await(t, "the process has said hello", p.source.greeted)
 	require.NoError(t, p.cmd.Process.Kill())
 	<-p.ended
 	await(t, "all that the process sent is on record", p.source.gone)

@@ -28,7 +28,7 @@ func TestGracefulStopsLoseNothingAndSendNothingTwice(t *testing.T) {
 		URL: url, Ledger: ledger.serve(t), Workers: 3, Batch: 100, PollInterval: 50 * time.Millisecond,
 		RetryInitial: time.Second, MaxLatency: 2 * time.Millisecond,
 	}}
-	writers := &load{pool: pool, keys: 50, writers: 4, rows: 5, until: make(chan struct{})}
+	writers := &load{pool: pool, keys: 50, writers: 4, rows: 20, until: make(chan struct{})}
 	writers.prepare(t)
 	writers.begin(t)
 
