@@ -94,6 +94,7 @@ func failing(share float64) func(entry) verdict {
 
 // reading holds a snapshot until the test's end: nothing that is settled can be cleaned up.
 func reading(t *testing.T, pool *pgxpool.Pool) (release func()) {
+	t.Helper()
 	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(t.Context()) })
@@ -105,6 +106,7 @@ func reading(t *testing.T, pool *pgxpool.Pool) (release func()) {
 // writing holds one transaction open in another database until the test's end, and one that has published until the
 // other writers have stopped. Its messages have low ids, and must be found far below the floors.
 func writing(t *testing.T, pool *pgxpool.Pool) (release func()) {
+	t.Helper()
 	elsewhere, err := testdb.New(t).Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = elsewhere.Rollback(t.Context()) })

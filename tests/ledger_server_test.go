@@ -109,7 +109,10 @@ func dialLedger(address, name string) (*client, error) {
 			answers <- answer
 		}
 	}()
-	return c, c.tell(lineHello, name)
+	if err := c.tell(lineHello, name); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // tell returns when the ledger has the line.

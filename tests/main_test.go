@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	toxics.Register(swallowKind, &swallower{})
 	testdb.Main(m)
 }
 

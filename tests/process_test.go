@@ -62,7 +62,7 @@ func startProcess(l *ledger, order childOrder) (*process, error) {
 		return nil, err
 	}
 	p := &process{name: order.Name, source: l.source(order.Name), ended: make(chan struct{})}
-	p.cmd = exec.Command(os.Args[0]) //nolint:gosec // this very binary
+	p.cmd = exec.Command(os.Args[0]) // this very binary
 	p.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	p.cmd.Stderr = &p.stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -160,7 +160,7 @@ func runChild(text string) error {
 	if err != nil {
 		return err
 	}
-	config.MaxConns = int32(order.Workers) + 1 //nolint:gosec // a few
+	config.MaxConns = int32(order.Workers) + 1
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err

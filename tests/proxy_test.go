@@ -54,7 +54,7 @@ func (p *proxy) swallow(t testing.TB, stream string) (dropped <-chan struct{}, h
 	id := lastHole.Add(1)
 	hole := make(chan struct{})
 	holes.Store(id, sync.OnceFunc(func() { close(hole) }))
-	return hole, p.add(t, "swallow", stream, fmt.Sprintf(`{"id": %d}`, id))
+	return hole, p.add(t, swallowKind, stream, fmt.Sprintf(`{"id": %d}`, id))
 }
 
 func (p *proxy) add(t testing.TB, kind, stream, attributes string) (remove func()) {
@@ -64,15 +64,15 @@ func (p *proxy) add(t testing.TB, kind, stream, attributes string) (remove func(
 	return func() { require.NoError(t, p.Toxics.RemoveToxic(t.Context(), toxic.Name)) }
 }
 
+const swallowKind = "swallow"
+
 // holes are what to call when a swallower drops something: toxiproxy makes them from their attributes.
 var (
 	holes    sync.Map
 	lastHole atomic.Int64
 )
 
-func init() { toxics.Register("swallow", new(swallower)) }
-
-// swallower is toxiproxy's timeout without end, which also tells that it has dropped something.
+// swallower is toxiproxy's timeout without end, which also tells that it has dropped something. TestMain registers it.
 type swallower struct {
 	ID int64 `json:"id"`
 }

@@ -37,7 +37,7 @@ func newSite(t testing.TB, url, forwarderURL string) *site {
 func (s *site) newForwarder(t testing.TB, url string, workers int) *outbox.Forwarder {
 	t.Helper()
 	broker := local{s.ledger, forwarderName}
-	pool := testdb.Open(t, url, connections(int32(workers)+1)) //nolint:gosec // a few
+	pool := testdb.Open(t, url, connections(int32(workers)+1))
 	f, err := outbox.NewForwarder(pool, broker, outbox.ForwarderConfig{
 		Workers: workers, SweepShare: -1, Hooks: []outbox.Hook{s.gate, s.charges, broker},
 	}, nil)
