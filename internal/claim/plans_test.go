@@ -71,21 +71,16 @@ func TestEveryStatementHasItsPlanInEveryAdverseState(t *testing.T) {
 			w := o.worker(claim.NewBook())
 			w.claim() // the first to walk over deleted rows marks them; that happens once
 			require.NoError(t, w.session.Rollback(t.Context()))
-			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-				_, err := w.session.Conn.Exec(t.Context(), `SET plan_cache_mode = `+mode)
-				require.NoError(t, err)
-				began := time.Now()
-				taken := w.claim()
-				took := time.Since(began)
-				require.NotEmpty(t, taken.plan.Rows)
-				var scans int
-				require.NoError(t, w.session.Conn.QueryRow(t.Context(), `SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_xact_user_tables WHERE schemaname = 'public'`).Scan(&scans))
-				require.Zero(t, scans, mode)
-				buffers := o.explainAll(w, taken)
-				require.Less(t, buffers, maxBuffers, mode)
-				t.Logf("%s: a first claim of %d rows took %v and its statements touch %d buffers", mode, len(taken.plan.Rows), took.Round(time.Microsecond), buffers)
-				require.NoError(t, w.session.Rollback(t.Context()))
-			}
+			began := time.Now()
+			taken := w.claim() // by the generic plan
+			took := time.Since(began)
+			require.NotEmpty(t, taken.plan.Rows)
+			var scans int
+			require.NoError(t, w.session.Conn.QueryRow(t.Context(), `SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_xact_user_tables WHERE schemaname = 'public'`).Scan(&scans))
+			require.Zero(t, scans)
+			buffers := o.explainAll(w, taken) // by plans for these very values, as a driver without prepared statements gets them
+			require.Less(t, buffers, maxBuffers)
+			t.Logf("a claim of %d rows took %v; its statements touch %d buffers", len(taken.plan.Rows), took.Round(time.Microsecond), buffers)
 		})
 	}
 }

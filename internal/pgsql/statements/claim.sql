@@ -46,6 +46,10 @@ keys AS MATERIALIZED (
     ARRAY(SELECT o.id FROM {outbox} o WHERE o.holds AND o.key = k.key ORDER BY o.key, o.id LIMIT (SELECT rows FROM allowed)) AS heads,
     (SELECT d.id FROM {dead} d WHERE d.holds AND d.key = k.key ORDER BY d.key, d.id LIMIT 1) IS NOT NULL AS quarantined
   FROM (SELECT DISTINCT key FROM found WHERE key <> '') k
+),
+mine AS MATERIALIZED (
+  SELECT o.ctid AS tid, o.topic, o.uuid, o.payload, o.metadata, o.attempts
+  FROM {outbox} o WHERE o.ctid = ANY (ARRAY(SELECT tid FROM sized WHERE fits)) FOR UPDATE SKIP LOCKED
 )
 SELECT -1 AS kind, NULL::tid AS tid, NULL::text AS txid, NULL::int8 AS id, NULL::int2 AS lane, NULL::text AS key, NULL::bool AS holds,
   NULL::int8 AS size, NULL::bool AS fits, NULL::bool AS locked, NULL::int8[] AS heads, NULL::bool AS quarantined,
@@ -54,11 +58,9 @@ SELECT -1 AS kind, NULL::tid AS tid, NULL::text AS txid, NULL::int8 AS id, NULL:
 WHERE (SELECT count(*) FROM found) > 0
 UNION ALL
 SELECT s.kind, s.tid, CASE WHEN s.kind = 2 THEN s.txid::text END, s.id, s.lane, s.key, s.holds,
-  s.size, s.fits, o.tid IS DISTINCT FROM s.tid, nullif(k.heads, '{}'), coalesce(k.quarantined, false),
+  s.size, s.fits, o.tid IS NULL, nullif(k.heads, '{}'), coalesce(k.quarantined, false),
   o.topic, o.uuid, o.payload, o.metadata, o.attempts,
   NULL, NULL, NULL
 FROM sized s
 LEFT JOIN keys k ON k.key = s.key
-LEFT JOIN LATERAL (
-  SELECT o.ctid AS tid, o.topic, o.uuid, o.payload, o.metadata, o.attempts
-  FROM {outbox} o WHERE o.ctid = s.tid AND s.fits FOR UPDATE SKIP LOCKED) o ON true
+LEFT JOIN mine o ON o.tid = s.tid
