@@ -86,8 +86,8 @@ func TestABlackHoleSwallowsTheAnswerToCommit(t *testing.T) {
 	require.Zero(t, s.awaitPeace(t).duplicates)
 }
 
-// The network swallows a claim of an idle forwarder.
-func TestABlackHoleSwallowsAClaim(t *testing.T) {
+// The network swallows the poll of an idle forwarder.
+func TestABlackHoleSwallowsThePoll(t *testing.T) {
 	url := testdb.URL(t)
 	proxy := newProxy(t, url)
 	s := newSite(t, url, proxy.url)
@@ -95,8 +95,8 @@ func TestABlackHoleSwallowsAClaim(t *testing.T) {
 	s.put(t, messages)
 	s.awaitPeace(t)
 	swallowed, heal := proxy.swallow(t, toServer)
+	await(t, "a poll is swallowed", swallowed)
 	s.put(t, messages)
-	await(t, "a claim is swallowed", swallowed)
 	s.requireUntouched(t, messages)
 	heal()
 	require.Zero(t, s.awaitPeace(t).duplicates)

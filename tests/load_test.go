@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,12 @@ type load struct {
 	bulkRows                      int           // each transaction of a bulk writer has so many rows, on keys of its own
 	bulkFor                       time.Duration // and stays open for twice this
 
+	ledger *ledger // not nil: writers wait while it has more than ahead messages to come
+	ahead  int
+
 	tolerant bool // errors are expected; the next transaction goes on
+
+	written atomic.Int64
 
 	writing, bulkWriting sync.WaitGroup
 	mu                   sync.Mutex
@@ -78,9 +84,21 @@ func (l *load) begin(t testing.TB) {
 	for range l.writers {
 		l.writing.Go(func() {
 			for n := 0; n < l.transactions || bulkEnded.Err() == nil; n++ {
+				l.keepPace(bulkEnded)
 				l.transaction(ctx, l.one)
 			}
 		})
+	}
+}
+
+func (l *load) keepPace(until context.Context) {
+	written := int(l.written.Add(int64(l.rows)))
+	if l.ledger == nil || written <= l.ahead {
+		return
+	}
+	select {
+	case <-l.ledger.reached(written - l.ahead):
+	case <-until.Done():
 	}
 }
 

@@ -28,18 +28,20 @@ func TestGracefulStopsLoseNothingAndSendNothingTwice(t *testing.T) {
 		URL: url, Ledger: ledger.serve(t), Workers: 3, Batch: 100, PollInterval: 50 * time.Millisecond,
 		RetryInitial: time.Second, MaxLatency: 2 * time.Millisecond,
 	}}
-	writers := &load{pool: pool, keys: 50, writers: 4, rows: 20, until: make(chan struct{})}
+	writers := &load{pool: pool, keys: 50, writers: 4, rows: 20, until: make(chan struct{}), ledger: ledger, ahead: 5000}
 	writers.prepare(t)
 	writers.begin(t)
 
-	left := atomic.Int64{}
-	left.Store(int64(scaled(t, 100)))
-	errs := make(chan error, 3)
+	lanes := []struct {
+		stop  func(int) error
+		times int
+	}{{s.close, 40}, {s.cancel, 40}, {s.terminate, 10}, {s.terminate, 10}} // side by side, so that stops overlap with work
+	errs := make(chan error, len(lanes))
 	var stopping sync.WaitGroup
-	for _, stop := range []func(int) error{s.close, s.cancel, s.terminate} { // side by side, so that stops overlap with work
+	for _, lane := range lanes {
 		stopping.Go(func() {
-			for n := 0; left.Add(-1) >= 0; n++ {
-				if err := stop(n); err != nil {
+			for n := range scaled(t, lane.times) {
+				if err := lane.stop(n); err != nil {
 					errs <- err
 					return
 				}
@@ -58,7 +60,7 @@ func TestGracefulStopsLoseNothingAndSendNothingTwice(t *testing.T) {
 	stranded := ledger.drained(t, pool, patience)
 	result := ledger.tally(t, committed)
 	t.Logf("%d stops (Close %d, context %d, SIGTERM %d): %v, stranded %d",
-		scaled(t, 100), s.closed.Load(), s.cancelled.Load(), s.terminated.Load(), result, stranded)
+		s.closed.Load()+s.cancelled.Load()+s.terminated.Load(), s.closed.Load(), s.cancelled.Load(), s.terminated.Load(), result, stranded)
 	require.Zero(t, stranded)
 	require.Zero(t, result.lost, "lost")
 	require.Zero(t, result.duplicates, "sent twice")
