@@ -34,9 +34,10 @@ type Forwarder struct {
 	limiter   *rate.Limiter // nil: unlimited
 	chain     message.HandlerFunc
 	hooks     hookSet
-	oversized chan struct{} // holds a token while one message above a worker's share of BatchBytes is in memory
-	abandoned atomic.Int64  // publishes that outlived their timeout and have not returned yet
-	doorbell  atomic.Bool   // the schema has one
+	taken     [claim.Lanes]atomic.Bool // by claims of this process: a hint of where not to look
+	oversized chan struct{}            // holds a token while one message above a worker's share of BatchBytes is in memory
+	abandoned atomic.Int64             // publishes that outlived their timeout and have not returned yet
+	doorbell  atomic.Bool              // the schema has one
 	health    health
 	sweeps    sweeps
 

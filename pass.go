@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -43,8 +44,13 @@ func (w *worker) pass() (p passed, err error) {
 		return p, err
 	}
 	p.bell = claimed.Bell
-	p.more = claimed.Busy > len(claimed.Lanes)
-	w.full = len(claimed.Lanes) == w.lanes
+	w.full = claimed.Busy > len(claimed.Lanes) || len(claimed.Lanes) > 0 && len(claimed.Lanes) == len(view.Lanes)
+	p.more = w.full
+
+	for _, lane := range claimed.Lanes {
+		f.taken[lane].Store(true)
+		defer f.taken[lane].Store(false)
+	}
 
 	plan := claim.NewPlan(claimed.Rows, claimed.Allowed, f.config.OnDead == QuarantineKey)
 	groups := plan.Groups()
@@ -114,8 +120,9 @@ func (w *worker) order() []int {
 		return []int{*w.oversized}
 	}
 	order := rand.Perm(claim.Lanes)
-	if w.full { // there is more than enough: so many lanes need not be probed
-		order = order[:min(2*w.lanes, claim.Lanes)]
+	if w.full { // there is more than enough: lanes of other workers, and more than this one can take, need not be probed
+		order = slices.DeleteFunc(order, func(lane int) bool { return w.f.taken[lane].Load() })
+		order = order[:min(w.lanes, len(order))]
 	}
 	return order
 }

@@ -37,7 +37,7 @@ type worker struct {
 	session  *claim.Session
 
 	lanes          int  // at most, a claim
-	full           bool // the last claim got that many
+	full           bool // the last claim left lanes with work to others, or got all that it looked at
 	stretch        int  // looks so many batches far, past messages that may not be tried
 	fromZero       bool // the next pass is a sweep
 	oversized      *int // lane of a message above the byte limit

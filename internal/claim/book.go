@@ -59,6 +59,7 @@ type View struct {
 	Incarnation string // "": nothing is remembered yet, any will do
 	Lanes       []int16
 	Floors      []int64
+	Hints       []int64 // where a ready row is likelier to be found than at the floor; proves nothing
 	Late        []LateRange
 	Owed        map[int16][]string
 	debts       uint64 // noted when the view was taken
@@ -76,7 +77,7 @@ type LateRange struct {
 func (b *Book) View(order []int, fromZero bool) View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v := View{era: b.era, Incarnation: b.incarnation, Lanes: make([]int16, len(order)), Floors: make([]int64, len(order)),
+	v := View{era: b.era, Incarnation: b.incarnation, Lanes: make([]int16, len(order)), Floors: make([]int64, len(order)), Hints: make([]int64, len(order)),
 		Owed: map[int16][]string{}, debts: b.debts}
 	for i, n := range order {
 		id := int16(n) //nolint:gosec // below 64
@@ -88,7 +89,7 @@ func (b *Book) View(order []int, fromZero bool) View {
 			continue
 		}
 		l := &b.lanes[n]
-		v.Floors[i] = l.floor
+		v.Floors[i], v.Hints[i] = l.floor, max(l.floor, l.next)
 		for _, t := range l.long {
 			v.Late = append(v.Late, LateRange{Lane: id, Xid: t.xid, Low: t.from, High: l.floor})
 		}

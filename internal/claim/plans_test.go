@@ -98,7 +98,7 @@ func (o *outbox) explainAll(w *worker, c *taken) (buffers int) {
 	}
 	n := len(tids)
 	lanes, xids, lows := []int16{1, 2}, []string{"1", "2"}, []int64{0, 0}
-	buffers += o.explain(w, true, o.sql.ChooseLanes, c.view.Lanes, c.view.Floors, 16, []int16{}, lanes, xids, lows, []int64{9, 9})
+	buffers += o.explain(w, true, o.sql.ChooseLanes, c.view.Lanes, c.view.Floors, 16, []int16{}, lanes, xids, lows, []int64{9, 9}, c.view.Hints)
 	buffers += o.explain(w, true, o.sql.Claim, c.view.Lanes, c.view.Floors, 500, int64(1<<20), false, lanes, xids, lows)
 	o.explain(w, false, o.sql.Delete, tids)
 	o.explain(w, false, o.sql.Park, tids)

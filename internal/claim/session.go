@@ -68,7 +68,7 @@ func (s *Session) Claim(ctx context.Context, v View, limits Limits) (*Claimed, e
 	if limits.Bell {
 		batch.Queue(s.SQL.ReadBell)
 	}
-	batch.Queue(s.SQL.ChooseLanes, v.Lanes, v.Floors, limits.Lanes, owing, lanes, xids, lows, highs)
+	batch.Queue(s.SQL.ChooseLanes, v.Lanes, v.Floors, limits.Lanes, owing, lanes, xids, lows, highs, v.Hints)
 	batch.Queue(s.SQL.Claim, v.Lanes, v.Floors, limits.Rows, limits.Bytes, limits.Oversized, lanes, xids, lows)
 	c, err := readClaim(s.Conn.SendBatch(ctx, batch), limits.Bell)
 	if err == nil && v.Incarnation != "" && v.Incarnation != c.Facts.Incarnation {
