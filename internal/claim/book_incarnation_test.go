@@ -1,7 +1,9 @@
 package claim
 
 import (
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -76,4 +78,28 @@ func TestTheSweepsFindingsAreOwed(t *testing.T) {
 	require.Equal(t, []string{"k"}, b.View([]int{int(testLane)}, false).Owed[testLane])
 	b.Owe(v, testLane, []string{"k"}, nil)
 	require.Empty(t, b.owed)
+}
+
+func TestABookServesManyWorkers(t *testing.T) {
+	b := NewBook()
+	var group sync.WaitGroup
+	for n := range uint64(4) {
+		group.Go(func() {
+			for i := range uint64(200) {
+				v := b.View([]int{int(testLane)}, false)
+				own := 20 + 4*i + n
+				facts := Facts{Incarnation: "a", Probe: Snapshot{Xmax: own}, Empty: []int16{testLane}, Drawn: 9, Own: own}
+				b.Remember(v, facts, time.UnixMilli(int64(i)))
+				b.Owe(v, testLane, []string{"k"}, []string{"l"})
+				b.Lagging(9)
+				if i == 100 {
+					b.Forget()
+				}
+			}
+		})
+	}
+	group.Wait()
+	v := b.View([]int{int(testLane)}, false)
+	require.Equal(t, []int64{10}, v.Floors)
+	require.Equal(t, []string{"l"}, v.Owed[testLane])
 }

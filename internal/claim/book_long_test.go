@@ -82,6 +82,16 @@ func TestALongTransactionThatHasEndedStaysListedUntilItWasLookedUp(t *testing.T)
 	require.Empty(t, s.late(), "a probe that finds no late row is as good as a claim")
 }
 
+func TestTwoWorkersMayStrikeOffTheSame(t *testing.T) {
+	s := newScript(t)
+	s.raisePast15()
+	v, w := s.view(), s.view()
+	s.empty(v, "25:25:", 9, 0)
+	s.empty(w, "25:25:", 9, 0)
+	require.Empty(t, s.late())
+	require.EqualValues(t, 10, s.floor())
+}
+
 func TestAnOlderClaimDoesNotStrikeOffWhatItSawRunning(t *testing.T) {
 	s := newScript(t)
 	s.raisePast15()

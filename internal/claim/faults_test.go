@@ -28,7 +28,7 @@ const faultSchedules = 100_000
 
 // The simulation proves something only if it notices when a rule is broken. Each fault is put into a copy of the sources,
 // which the compiler takes instead of the real ones; the simulation must fail there.
-func TestSimulationFindsFaults(t *testing.T) {
+func TestBrokenRulesAreNoticed(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

@@ -176,12 +176,17 @@ func TestARowThatWasNotTriedStaysAsItIsWithAllLaterOnesOfItsKey(t *testing.T) {
 	require.Empty(t, s.Park)
 	require.Empty(t, s.Retry)
 	require.EqualValues(t, 2, s.Lanes[0].Left)
+
+	s = settleWith(NewPlan([]Row{holding(1, "a", 1), row(Ready, 2, "a", 1)}, 10, true), map[int64]Outcome{1: untouched})
+	require.Empty(t, s.Park, "not even parked")
+	require.EqualValues(t, 2, s.Lanes[0].Left)
 }
 
 func TestADeadRowTakesItsKeyAlong(t *testing.T) {
 	p := NewPlan([]Row{row(Ready, 1, "a"), row(Ready, 2, "a"), row(Ready, 3, "b")}, 10, true)
 	s := settleWith(p, map[int64]Outcome{1: refused})
 	require.Equal(t, []int64{1, 2}, idsOf(s.Bury))
+	require.Equal(t, []int{0, 1}, s.BuryRow)
 	require.Equal(t, "never", *s.BuryError[0])
 	require.Nil(t, s.BuryError[1])
 	require.Equal(t, []int32{1, 0}, s.BuryCharged)

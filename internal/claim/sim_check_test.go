@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // fail notes the first thing that went wrong.
@@ -55,18 +53,21 @@ func (s *simulation) deliver(w *simWorker, place int) {
 }
 
 // checkBurial allows only what the broker refused for good, and tails of a quarantined key.
-func (s *simulation) checkBurial(w *simWorker, tid pgtype.TID, tail bool) {
-	r := &s.db.rows[tid.BlockNumber]
-	if tail {
-		if r.key == "" || !s.db.quarantined(r.key) {
-			s.fail("row %d went to the dead letters as the tail of nothing", r.id)
+func (s *simulation) checkBurial(w *simWorker, n int) {
+	st := w.settlement
+	i := st.BuryRow[n]
+	r := &w.plan.Rows[i]
+	switch {
+	case r.TID != st.Bury[n]:
+		s.fail("the dead letter is told to be row %d", r.ID)
+	case st.BuryTail[n]:
+		if r.Key == "" || !s.db.quarantined(r.Key) {
+			s.fail("row %d went to the dead letters as the tail of nothing", r.ID)
 		}
-		return
-	}
-	for i := range w.plan.Rows {
-		if w.plan.Rows[i].TID == tid && w.outcomes[i].Verdict != Dead {
-			s.fail("row %d went to the dead letters, but was not refused", r.id)
-		}
+	case w.outcomes[i].Verdict != Dead:
+		s.fail("row %d went to the dead letters, but was not refused", r.ID)
+	case st.BuryHolds[n] != (r.Key != "" && s.quarantine && !w.outcomes[i].Alone):
+		s.fail("row %d went to the dead letters, and quarantines its key against the policy, or does not", r.ID)
 	}
 }
 
@@ -92,13 +93,22 @@ func (s *simulation) checkReach() {
 	}
 }
 
-// checkRest makes sure that a floor is where it can be at the end: above every id, with nothing to look up.
+// checkRest makes sure that a floor is where it can be at the end: above every id, whatever transaction is still open, with
+// none on the list that has ended, and that nothing is owed.
 func (s *simulation) checkRest() {
 	for n, p := range s.processes[:s.processCount] {
+		if len(p.book.owed) > 0 {
+			s.fail("process %d has come to rest and still owes %v", n+1, p.book.owed)
+		}
 		for _, lane := range s.laneOrder(s.order[:0]) {
-			if l := &p.book.lanes[lane]; l.floor != s.db.drawn()+1 || len(l.long) > 0 {
-				s.fail("lane %d of process %d has come to rest with floor %d and %d long transactions, though %d ids were drawn",
-					lane, n+1, l.floor, len(l.long), s.db.drawn())
+			l := &p.book.lanes[lane]
+			if l.floor != s.db.drawn()+1 {
+				s.fail("lane %d of process %d has come to rest with floor %d, though %d ids were drawn", lane, n+1, l.floor, s.db.drawn())
+			}
+			for _, t := range l.long {
+				if s.db.visible(t.xid) {
+					s.fail("lane %d of process %d has come to rest, and transaction %d is still listed", lane, n+1, t.xid)
+				}
 			}
 		}
 	}

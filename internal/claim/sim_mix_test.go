@@ -119,7 +119,7 @@ func (s *simulation) newMix() mix {
 func (s *simulation) limits() (rows, bytes, lanes int) {
 	rows, bytes, lanes = 1+s.rnd.IntN(s.rows), math.MaxInt, 1+s.rnd.IntN(s.lanes)
 	if s.calm {
-		return rows, bytes, lanes
+		return rows, bytes, s.lanes
 	}
 	if s.percent(s.budgeted) {
 		bytes = 1 + s.rnd.IntN(3)

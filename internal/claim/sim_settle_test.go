@@ -34,7 +34,7 @@ func (w *simWorker) apply() {
 	}
 	for i, tid := range st.Bury { // bury.sql
 		if r := w.own(tid); r != nil {
-			s.checkBurial(w, tid, st.BuryTail[i])
+			s.checkBurial(w, i)
 			r.fate, r.deadHolds = dead, st.BuryHolds[i]
 			if st.BuryTail[i] {
 				s.saw(tailBuried)

@@ -99,6 +99,9 @@ func (w *simWorker) begin() {
 	s.claims++
 	w.claim = s.claims
 	w.order = s.laneOrder(w.order[:0])
+	if !s.calm && s.percent(20) { // a busy worker looks at a few lanes only
+		w.order = w.order[:1+s.rnd.IntN(len(w.order))]
+	}
 	w.limitRows, w.limitBytes, w.limitLanes = s.limits()
 	w.view = w.process.book.View(w.order, false)
 	w.step = viewed

@@ -13,7 +13,7 @@ type simWriter struct {
 
 // write begins a transaction, or lets one write or end.
 func (s *simulation) write() {
-	i := s.rnd.IntN(4)
+	i := s.rnd.IntN(simOrdinary)
 	w := &s.writers[i]
 	switch {
 	case !w.open:
@@ -83,11 +83,11 @@ func (s *simulation) endWriter(i int, commit bool) {
 
 // swarm begins so many transactions that a floor has to wait for some of them, or ends them.
 func (s *simulation) swarm() {
-	others := s.writers[4:]
+	others := s.writers[simOrdinary:]
 	if slices.ContainsFunc(others, func(w simWriter) bool { return w.open }) {
 		for i := range others {
 			if others[i].open && s.percent(70) {
-				s.endWriter(i+4, true)
+				s.endWriter(i+simOrdinary, true)
 			}
 		}
 		return
