@@ -27,7 +27,10 @@ func migrated(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-func unmigrated(t testing.TB) *pgxpool.Pool { return testdb.New(t) }
+func unmigrated(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return testdb.New(t)
+}
 
 // broker records what it acknowledges, in order.
 type broker struct {

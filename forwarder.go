@@ -150,7 +150,7 @@ func (f *Forwarder) awaitSchema(run *run) error {
 	for {
 		err := f.checkSchema(run.stop)
 		if err == nil || run.stop.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // a stop is no error
 		}
 		if errors.Is(err, ErrSchemaVersion) {
 			return err

@@ -15,6 +15,7 @@ import (
 
 // unconnected gives a pool that never connects; a constructor does no I/O.
 func unconnected(t *testing.T, maxConns int32) *pgxpool.Pool {
+	t.Helper()
 	config, err := pgxpool.ParseConfig("postgres://nobody:secret@127.0.0.1:1/none")
 	require.NoError(t, err)
 	config.MaxConns = maxConns

@@ -2,7 +2,6 @@ package outbox_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -205,7 +204,7 @@ func TestPublishesInFlightThatOutliveCloseTimeoutAreReported(t *testing.T) {
 	err := f.Close()
 	require.ErrorIs(t, err, outbox.ErrCloseTimeout)
 	require.ErrorIs(t, <-ended, outbox.ErrCloseTimeout)
-	require.True(t, errors.Is(f.Close(), outbox.ErrCloseTimeout), "every Close returns the same")
+	require.ErrorIs(t, f.Close(), outbox.ErrCloseTimeout, "every Close returns the same")
 	require.Equal(t, 1, count(t, pool, "true"), "what was acknowledged is settled")
 	require.Equal(t, 1, count(t, pool, "key = 'hangs' AND attempts = 0"), "a stop is no failure")
 }

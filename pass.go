@@ -47,10 +47,8 @@ func (w *worker) pass() (p passed, err error) {
 	w.full = claimed.Busy > len(claimed.Lanes) || len(claimed.Lanes) > 0 && len(claimed.Lanes) == len(view.Lanes)
 	p.more = w.full
 
-	for _, lane := range claimed.Lanes {
-		f.taken[lane].Store(true)
-		defer f.taken[lane].Store(false)
-	}
+	f.take(claimed.Lanes, true)
+	defer f.take(claimed.Lanes, false)
 
 	plan := claim.NewPlan(claimed.Rows, claimed.Allowed, f.config.OnDead == QuarantineKey)
 	groups := plan.Groups()
@@ -125,6 +123,13 @@ func (w *worker) order() []int {
 		order = order[:min(w.lanes, len(order))]
 	}
 	return order
+}
+
+// take tells the siblings which lanes this worker has.
+func (f *Forwarder) take(lanes []int16, taken bool) {
+	for _, lane := range lanes {
+		f.taken[lane].Store(taken)
+	}
 }
 
 func (w *worker) limits() claim.Limits {

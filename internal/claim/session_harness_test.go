@@ -25,6 +25,7 @@ type outbox struct {
 }
 
 func newOutbox(t *testing.T) *outbox {
+	t.Helper()
 	pool := testdb.New(t)
 	names := pgsql.Names{Schema: "public", Table: "outbox"}
 	for _, m := range pgsql.Migrations(names) {

@@ -14,7 +14,7 @@ func parked(w *worker, key string, n int) (ids []int64) {
 	for range n {
 		ids = append(ids, w.write(w.pool, key))
 	}
-	w.claim().settle(func(r claim.Row) claim.Outcome { return claim.Outcome{Verdict: claim.Failed, Error: "no", Delay: 3600} })
+	w.claim().settle(func(claim.Row) claim.Outcome { return claim.Outcome{Verdict: claim.Failed, Error: "no", Delay: 3600} })
 	require.Equal(w, n, w.count("holds AND key = '"+key+"'"))
 	return ids
 }

@@ -112,7 +112,7 @@ func TestABackendEndedBeforeCommitGivesEverythingBack(t *testing.T) {
 	w := o.worker(book)
 	ids := []int64{o.write(o.pool, "k"), o.write(o.pool, "k")}
 	taken := w.claim()
-	o.exec(`SELECT pg_terminate_backend($1)`, int32(w.session.Conn.PgConn().PID())) //nolint:gosec // a process id
+	o.exec(`SELECT pg_terminate_backend($1)`, int32(w.session.Conn.PgConn().PID()))
 	_, err := taken.trySettle(nil)
 	require.Error(t, err)
 	require.True(t, w.session.Conn.IsClosed())
