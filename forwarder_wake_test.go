@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
 )
 
 // wakes notes why a forwarder woke, and armed waits until its bell is.
@@ -106,4 +108,31 @@ func TestABusyForwarderStopsTheBellAndAnIdleOneArmsItAgain(t *testing.T) {
 		return stopped
 	})
 	eventually(t, "the bell is armed again", armed)
+}
+
+func TestAConnectionThatTheServerEndsForItsIdlenessIsNoTrouble(t *testing.T) {
+	pool, out := migrated(t), newBroker()
+	var database string
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT current_database()`).Scan(&database))
+	_, err := pool.Exec(t.Context(), `ALTER DATABASE `+database+` SET idle_session_timeout = '50ms'`)
+	require.NoError(t, err)
+	limited := testdb.Open(t, pool.Config().ConnString())
+	f := start(t, forwarder(t, limited, out, outbox.ForwarderConfig{Workers: 2, PollInterval: 200 * time.Millisecond}))
+	workers := func() (pids []int32) {
+		rows, err := pool.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE 'LISTEN%'`)
+		require.NoError(t, err)
+		pids, err = pgx.CollectRows(rows, pgx.RowTo[int32])
+		require.NoError(t, err)
+		return pids
+	}
+	seen := map[int32]bool{}
+	eventually(t, "several connections were ended and replaced", func() bool {
+		for _, pid := range workers() {
+			seen[pid] = true
+		}
+		require.NoError(t, f.Health())
+		return len(seen) >= 8
+	})
+	put(t, pool, "orders", "a", "1")
+	out.await(t, 1)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/watermill-outbox/watermill-outbox/internal/claim"
 	"github.com/watermill-outbox/watermill-outbox/internal/wake"
@@ -23,6 +24,8 @@ const (
 	pollFirstBell     = 100 * time.Millisecond // when a bell would wake it
 	// busyStreak is the number of passes with work after which a forwarder counts as awake, and stops the bell.
 	busyStreak = 3
+	// idleSessionEnded is SQLSTATE idle_session_timeout.
+	idleSessionEnded = "57P05"
 	// maxAbandoned is the number of publishes that may hang beyond their timeout: a broker that takes everything and
 	// answers nothing must not be given goroutines without end.
 	maxAbandoned = 1000
@@ -62,11 +65,18 @@ func (w *worker) loop() {
 		if w.stop.Err() != nil {
 			return
 		}
-		if err != nil {
+		if err != nil && !endedForIdleness(err) {
 			w.f.unwell(err)
 			back.wait(w.stop)
 		}
 	}
+}
+
+// endedForIdleness says that the server ended the connection of a worker that slept: idle_session_timeout, which no
+// transaction can set for itself.
+func endedForIdleness(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code == idleSessionEnded
 }
 
 // onConnection gives do a connection and takes it back. After an error nothing of what was remembered holds: the server
