@@ -17,6 +17,7 @@ type script struct {
 const testLane = int16(7)
 
 func newScript(t *testing.T) *script {
+	t.Helper()
 	return &script{T: t, book: NewBook(), now: time.UnixMilli(1_000_000)}
 }
 

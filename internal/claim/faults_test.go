@@ -55,6 +55,7 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 
 // overlay writes the changed copies. Tests of other packages' needs stay out: a fault needs the simulation only.
 func overlay(t *testing.T, folder string, edits []edit) string {
+	t.Helper()
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	replace := map[string]string{}

@@ -41,9 +41,9 @@ func (s *simulation) writeRows(i int) {
 	if w.long {
 		n += s.rnd.IntN(4)
 	}
-	k, key, lane := -1, "", simLanes[s.rnd.IntN(s.lanes)]
+	key, lane := "", simLanes[s.rnd.IntN(s.lanes)]
 	if !s.percent(s.unkeyed) {
-		k = s.rnd.IntN(s.keys)
+		k := s.rnd.IntN(s.keys)
 		if holder := s.aggregates[k]; holder != 0 && holder != i+1 && !s.unordered {
 			return // it would wait for the aggregate's lock
 		}
