@@ -39,7 +39,7 @@ type simRow struct {
 
 	deadHolds bool // its dead letter quarantines the key
 	claim     int  // the last that saw it
-	acked     int  // the claim in which the broker acknowledged it last; 0: never
+	acked     int  // the claim in which the broker acknowledged it last; 0: never, nor was it ever buried
 }
 
 // simDatabase is as much of PostgreSQL as the claim rests on: xids in the order of their assignment, snapshots, a sequence

@@ -116,6 +116,9 @@ func (s *simulation) crash() {
 		for i, old := range s.undo {
 			if r := &d.rows[i]; old.fate == stored {
 				old.acked, old.claim, old.locker = r.acked, r.claim, 0
+				if r.fate != stored && r.acked == 0 {
+					old.acked = -1 // buried, once: a worker cut off may deliver later ones
+				}
 				d.rows[i] = old
 			}
 		}
