@@ -93,25 +93,26 @@ func (s *simulation) checkReach() {
 	}
 }
 
-// checkRest makes sure that a floor is where it can be at the end: above every id, whatever transaction is still open, with
-// none on the list that has ended, and that nothing is owed.
-func (s *simulation) checkRest() {
-	for n, p := range s.processes[:s.processCount] {
-		if len(p.book.owed) > 0 {
-			s.fail("process %d has come to rest and still owes %v", n+1, p.book.owed)
+// restless says why a process is not where it can be at the end: with its floors above every id, whatever transaction is
+// still open, with none on its lists that has ended, and with nothing owed.
+func (s *simulation) restless(process int) string {
+	b := s.processes[process].book
+	if len(b.owed) > 0 {
+		return fmt.Sprintf("it owes %v", b.owed)
+	}
+	s.order = s.laneOrder(s.order[:0])
+	for _, lane := range s.order {
+		l := &b.lanes[lane]
+		if l.floor != s.db.drawn()+1 {
+			return fmt.Sprintf("lane %d has floor %d, though %d ids were drawn", lane, l.floor, s.db.drawn())
 		}
-		for _, lane := range s.laneOrder(s.order[:0]) {
-			l := &p.book.lanes[lane]
-			if l.floor != s.db.drawn()+1 {
-				s.fail("lane %d of process %d has come to rest with floor %d, though %d ids were drawn", lane, n+1, l.floor, s.db.drawn())
-			}
-			for _, t := range l.long {
-				if s.db.visible(t.xid) {
-					s.fail("lane %d of process %d has come to rest, and transaction %d is still listed", lane, n+1, t.xid)
-				}
+		for _, t := range l.long {
+			if s.db.visible(t.xid) {
+				return fmt.Sprintf("lane %d still lists transaction %d", lane, t.xid)
 			}
 		}
 	}
+	return ""
 }
 
 // left describes the rows that are still in the table.
