@@ -119,7 +119,6 @@ func TestEachRoleMayDoItsWorkAndNothingElse(t *testing.T) {
 	statements := reflect.ValueOf(pgsql.Render(names))
 	for _, role := range everybody {
 		t.Run(role.String(), func(t *testing.T) {
-			t.Parallel()
 			pool := grantedPool(t, url, schema, role)
 			for i := range statements.NumField() {
 				name := statements.Type().Field(i).Name

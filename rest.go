@@ -24,18 +24,19 @@ func (w *worker) rest(p passed) error {
 	last := int(w.idle.n.Add(1)) == w.f.config.Workers
 	defer w.idle.n.Add(-1)
 	hears := w.listener != nil && w.listener.Up()
-	if last && hears && !p.bell {
+	began := time.Now()
+	if last && hears && !p.bell && began.Sub(w.lastHit) > calmAfter {
 		// Nobody else is awake to see what is committed from here on. What was committed before the bell was armed is
 		// found by one more pass.
 		return w.arm(true)
 	}
-	shortest := pollFirst
-	if hears {
-		shortest = pollFirstBell
+	// Fast at first although the bell is armed: what was written before and commits from here on does not ring it.
+	interval := wake.Interval(began.Sub(w.lastHit), min(pollFirst, w.f.config.PollInterval), w.f.config.PollInterval)
+	sleep := w.f.bell.Sleep
+	if interval >= w.f.config.PollInterval {
+		sleep = w.f.bell.SleepShared
 	}
-	began := time.Now()
-	interval := wake.Interval(began.Sub(w.lastHit), min(shortest, w.f.config.PollInterval), w.f.config.PollInterval)
-	reason := w.f.bell.Sleep(w.stop, interval)
+	reason := sleep(w.stop, interval)
 	for _, hook := range w.f.hooks.wake {
 		hook.OnWake(WakeEvent{Reason: wakeReasons[reason], Slept: time.Since(began)})
 	}

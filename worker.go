@@ -20,10 +20,13 @@ const (
 	databaseWaitFirst = 100 * time.Millisecond
 	databaseWaitMost  = 5 * time.Second
 	outageWaitFirst   = 100 * time.Millisecond
-	pollFirst         = 10 * time.Millisecond
-	pollFirstBell     = 100 * time.Millisecond // when a bell would wake it
-	// busyStreak is the number of passes with work after which a forwarder counts as awake, and stops the bell.
-	busyStreak = 3
+	pollFirst         = 5 * time.Millisecond
+	// busyStreak is the number of passes with work, one after the other, after which a forwarder counts as awake and stops
+	// the bell. A steady trickle must not: each arming leaves a moment in which commits are found by the poll only.
+	busyStreak = 10
+	// calmAfter is how long there must have been nothing before the bell is armed: under load a forwarder falls idle many
+	// times a second, and each arming makes the writers notify.
+	calmAfter = 50 * time.Millisecond
 	// idleSessionEnded is SQLSTATE idle_session_timeout.
 	idleSessionEnded = "57P05"
 	// maxAbandoned is the number of publishes that may hang beyond their timeout: a broker that takes everything and

@@ -131,6 +131,7 @@ func (c *Claimed) readRows(rows pgx.Rows) error {
 				return err
 			}
 			c.Allowed = int(allowed.Int32)
+			c.Rows = make([]Row, 0, c.Allowed*len(c.Lanes))
 			continue
 		}
 		if xid.Valid {

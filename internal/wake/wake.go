@@ -35,17 +35,8 @@ const (
 	Stopped
 )
 
-// Sleep returns at the next ring or when ctx is done; one of the sleepers returns after interval. When that one goes to
-// work, another takes its place.
+// Sleep returns at the next ring, after interval, or when ctx is done.
 func (b *Bell) Sleep(ctx context.Context, interval time.Duration) Reason {
-	select {
-	case <-b.ring:
-		return Rung
-	case <-ctx.Done():
-		return Stopped
-	case b.poller <- struct{}{}:
-	}
-	defer func() { <-b.poller }()
 	timer := time.NewTimer(interval)
 	defer timer.Stop()
 	select {
@@ -56,6 +47,20 @@ func (b *Bell) Sleep(ctx context.Context, interval time.Duration) Reason {
 	case <-timer.C:
 		return Polled
 	}
+}
+
+// SleepShared is Sleep for those that have long had nothing to do: only one of them returns after interval, and when it
+// goes to work another takes its place.
+func (b *Bell) SleepShared(ctx context.Context, interval time.Duration) Reason {
+	select {
+	case <-b.ring:
+		return Rung
+	case <-ctx.Done():
+		return Stopped
+	case b.poller <- struct{}{}:
+	}
+	defer func() { <-b.poller }()
+	return b.Sleep(ctx, interval)
 }
 
 // Interval is the adaptive poll: short after something was found, longer with the time since, up to slowest.

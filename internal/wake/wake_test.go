@@ -15,7 +15,7 @@ func TestARingWakesOneSleeper(t *testing.T) {
 	woken := make(chan wake.Reason, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	for range 3 {
-		go func() { woken <- bell.Sleep(ctx, time.Hour) }()
+		go func() { woken <- bell.SleepShared(ctx, time.Hour) }()
 	}
 	bell.Ring()
 	require.Equal(t, wake.Rung, <-woken)
@@ -37,7 +37,7 @@ func TestAnotherSleeperPollsWhenTheFirstGoesToWork(t *testing.T) {
 	bell := wake.NewBell()
 	woken := make(chan wake.Reason, 3)
 	for range 3 {
-		go func() { woken <- bell.Sleep(t.Context(), time.Millisecond) }()
+		go func() { woken <- bell.SleepShared(t.Context(), time.Millisecond) }()
 	}
 	for range 3 {
 		require.Equal(t, wake.Polled, <-woken)

@@ -5,11 +5,13 @@
 -- visible to writers at once. NOTIFY takes a lock of the whole cluster at commit, so writers must not ring for nothing.
 CREATE SEQUENCE {doorbell} AS bigint INCREMENT 1 CACHE 1;
 
--- SECURITY DEFINER: a writer needs no right to read the doorbell. The search path is pinned against the caller's.
-CREATE FUNCTION {doorbell_function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS {dollar}
+-- SECURITY DEFINER: a writer needs no right to read the doorbell. Every name is qualified and no operator is used, so the
+-- caller's search_path does not matter; pinning one for the function, and reading is_called by a query, took twice as
+-- long, at every commit.
+CREATE FUNCTION {doorbell_function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS {dollar}
 BEGIN
-  IF (SELECT is_called FROM {doorbell}) THEN
-    PERFORM pg_notify({channel_literal}, '');
+  IF pg_catalog.pg_sequence_last_value({doorbell_literal}::pg_catalog.regclass) IS NOT NULL THEN  -- NULL: not called
+    PERFORM pg_catalog.pg_notify({channel_literal}, '');
   END IF;
   RETURN NULL;
 END {dollar};
