@@ -102,7 +102,7 @@ func runForward1ms(ctx context.Context, env *Env) ([]report.Result, error) {
 }
 
 func runForward0ms(ctx context.Context, env *Env) ([]report.Result, error) {
-	count := env.count(50_000, 500)
+	count := env.count(40_000, 500)
 	rates, found := make([]float64, len(spreads)), make([]best, len(rivals))
 	for round := range env.rounds(3) {
 		for _, i := range measure.Alternate(len(spreads)+len(rivals), round) {

@@ -61,7 +61,7 @@ func (e *Env) during(ctx context.Context, s state, f func() error) (err error) {
 }
 
 func runHeld(ctx context.Context, env *Env) ([]report.Result, error) {
-	load := measure.Load{Count: env.count(100_000, 1000), Keys: 1000, Size: payloadSize}
+	load := measure.Load{Count: env.count(80_000, 1000), Keys: 1000, Size: payloadSize}
 	rates := make([]float64, len(states))
 	for round := range env.rounds(2) {
 		for _, i := range measure.Alternate(len(states), round) {
