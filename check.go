@@ -86,10 +86,14 @@ func (i *inspection) run(ctx context.Context, db database, role Role) error {
 // checkSettings looks at the sequence and the doorbell.
 func (i *inspection) checkSettings(ctx context.Context, db database) error {
 	return db.query(ctx, i.statements.Inspect, nil, func(scan func(...any) error) error {
+		var encoding string
 		var increment, cache int64
 		var cycle bool
-		if err := scan(&increment, &cache, &cycle, &i.info.doorbell); err != nil {
+		if err := scan(&encoding, &increment, &cache, &cycle, &i.info.doorbell); err != nil {
 			return err
+		}
+		if encoding != "UTF8" {
+			i.problem("the database has the encoding %s, so that clients would disagree about keys: use one with UTF8", encoding)
 		}
 		if increment != 1 || cache != 1 || cycle {
 			i.problem("the sequence %[1]s has INCREMENT %[2]d, CACHE %[3]d, CYCLE %[4]t, so that messages would be lost or overtaken: "+

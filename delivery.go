@@ -8,9 +8,10 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/internal/claim"
 )
 
-// maxFailureRun is the number of failures without a success after which a pass starts no more publishes: the broker is
-// likely down, and every further message would only be tried for nothing.
-const maxFailureRun = 16
+// firstFailureRun is the number of failures without a success after which a pass starts no more publishes: the broker is
+// likely down, and every further message would only be tried for nothing. It doubles with each such pass, so that good
+// messages behind many bad ones are reached: the first that is acknowledged shows that the broker lives.
+const firstFailureRun = 16
 
 // States of a publish. A publish ends once: whoever changes the state from publishStarted owns its end.
 const (
@@ -32,6 +33,7 @@ type delivery struct {
 
 	nextGroup  atomic.Int64
 	failureRun atomic.Int32
+	maxRun     int32
 	halted     atomic.Bool
 
 	state []atomic.Int32
@@ -44,13 +46,13 @@ type delivery struct {
 
 // deliver publishes and returns when every publish has ended or outlived its timeout. It starts none after the pass's
 // budget, after a stop, and after a run of failures. When the stop times out it does not wait either.
-func (f *Forwarder) deliver(run *run, rows []claim.Row, groups [][]int) *delivery {
+func (f *Forwarder) deliver(run *run, rows []claim.Row, groups [][]int, maxRun int32) *delivery {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // a publisher that outlived its timeout is told so
 	d := &delivery{
 		f: f, rows: rows, groups: groups, contexts: map[string]context.Context{},
 		state: make([]atomic.Int32, len(rows)), since: make([]atomic.Int64, len(rows)), errs: make([]error, len(rows)),
-		ended: make(chan struct{}),
+		maxRun: maxRun, ended: make(chan struct{}),
 	}
 	for _, group := range groups {
 		for _, i := range group {
@@ -118,7 +120,7 @@ func (d *delivery) giveUp(before time.Duration, err error) (n int) {
 func (d *delivery) fail(i int, err error) {
 	d.errs[i] = err
 	d.state[i].Store(publishFailed)
-	if d.failureRun.Add(1) >= maxFailureRun {
+	if d.failureRun.Add(1) >= d.maxRun {
 		d.halted.Store(true)
 	}
 }

@@ -12,7 +12,7 @@ const (
 	suspectInitial = 100 * time.Millisecond
 	suspectMax     = 30 * time.Second
 	// maxSuspects bounds the memory. Forgetting one costs a publish that could have waited.
-	maxSuspects = 10_000
+	maxSuspects = 50_000
 )
 
 // evidence decides whether a failure is the message's or the broker's. It is the process's, not a worker's: any

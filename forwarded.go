@@ -77,8 +77,8 @@ func refuseNull(metadata []byte) error {
 const maxErrorBytes = 8 << 10
 
 // storable makes an error's text fit for a text column.
-func storable(err error) string {
-	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
+func storable(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	if len(text) <= maxErrorBytes {
 		return text
 	}

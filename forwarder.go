@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -17,6 +16,8 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/internal/pgsql"
 	"github.com/watermill-outbox/watermill-outbox/internal/wake"
 )
+
+var errNilContext = errors.New("outbox: ctx: it is nil; pass context.Background()")
 
 // Forwarder moves committed messages from the outbox to a broker: each at least once, those of one key in order, each
 // settled only after the broker acknowledged that very message. Any number of forwarders, in any number of processes, may
@@ -92,6 +93,9 @@ func NewForwarder(pool *pgxpool.Pool, publisher message.Publisher, config Forwar
 // ErrCloseTimeout when publishes in flight outlived CloseTimeout. Everything else (an outage of the database or of the
 // broker) is retried, and shown by Health.
 func (f *Forwarder) Run(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	run, err := f.life.begin(ctx, f.config.CloseTimeout, true)
 	if err != nil {
 		return err
@@ -117,6 +121,9 @@ func (f *Forwarder) Run(ctx context.Context) error {
 // Failures of messages are no error; an outage of the broker or of the database is, and so is a stop. For tests, cron jobs
 // and serverless functions; it may run beside Run.
 func (f *Forwarder) RunOnce(ctx context.Context) (forwarded int, err error) {
+	if ctx == nil {
+		return 0, errNilContext
+	}
 	run, err := f.life.begin(ctx, f.config.CloseTimeout, false)
 	if err != nil {
 		return 0, err
@@ -155,7 +162,7 @@ func (f *Forwarder) awaitSchema(run *run) error {
 		if errors.Is(err, ErrSchemaVersion) {
 			return err
 		}
-		f.unwell(err)
+		f.unwell(&f.health.database, err)
 		back.wait(run.stop)
 	}
 }
@@ -171,13 +178,13 @@ func (f *Forwarder) checkSchema(ctx context.Context) error {
 		return err
 	}
 	f.doorbell.Store(info.doorbell && !f.config.PollOnly)
-	f.health.set(nil)
+	f.health.database.set(nil)
 	return nil
 }
 
 // unwell notes and logs why the forwarder does not get on; the same trouble only once.
-func (f *Forwarder) unwell(err error) {
-	if f.health.set(err) {
+func (f *Forwarder) unwell(part *trouble, err error) {
+	if part.set(err) {
 		f.logger.Error("The forwarder does not get on; it keeps trying", err, nil)
 	}
 }
@@ -192,52 +199,4 @@ func (f *Forwarder) listen(stop context.Context, background *sync.WaitGroup) *wa
 	}}
 	background.Go(func() { listener.Run(stop) })
 	return listener
-}
-
-// health is the present trouble, if any.
-type health struct {
-	mu  sync.Mutex
-	err error
-}
-
-func (h *health) get() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.err
-}
-
-// set says whether the trouble is a new one.
-func (h *health) set(err error) (isNew bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	isNew = err != nil && (h.err == nil || h.err.Error() != err.Error())
-	h.err = err
-	return isNew
-}
-
-// sweeps spaces the sweeps so that they take no more than a share of the time.
-type sweeps struct {
-	share float64
-	mu    sync.Mutex
-	next  time.Time
-}
-
-// minSweepPause is between two sweeps, however short they are.
-const minSweepPause = 10 * time.Second
-
-// begin says whether a sweep is due; its end must be told by calling done.
-func (s *sweeps) begin() (done func(), due bool) {
-	if s.share < 0 || !s.mu.TryLock() {
-		return nil, false
-	}
-	start := time.Now()
-	if start.Before(s.next) {
-		s.mu.Unlock()
-		return nil, false
-	}
-	return func() {
-		took := time.Since(start)
-		s.next = time.Now().Add(max(time.Duration(float64(took)/s.share), minSweepPause))
-		s.mu.Unlock()
-	}, true
 }

@@ -132,12 +132,85 @@ func TestAnOutageOfOneTopicDelaysThatTopicOnly(t *testing.T) {
 func TestGoodMessagesBehindManyPoisonousOnesAreFound(t *testing.T) {
 	pool, out := migrated(t), newBroker()
 	out.fail = poison
-	for range 300 {
-		put(t, pool, "orders", "", "poison")
+	bad := make([]string, 3000)
+	for i := range bad {
+		bad[i] = "poison"
 	}
-	put(t, pool, "orders", "", "good")
-	start(t, forwarder(t, pool, out, outbox.ForwarderConfig{BatchSize: 64, Retry: quickRetry, PollInterval: 20 * time.Millisecond}))
-	out.await(t, 1)
+	put(t, pool, "orders", "", bad...)
+	put(t, pool, "orders", "good", numbered(1, 50)...)
+	start(t, forwarder(t, pool, out, outbox.ForwarderConfig{Retry: quickRetry, PollInterval: 20 * time.Millisecond}))
+	out.await(t, 50)
+	put(t, pool, "orders", "good", numbered(51, 100)...)
+	out.await(t, 100)
+	require.Equal(t, numbered(1, 100), out.payloads("good"))
+}
+
+func TestAnOutageOfAPartDoesNotHideTheRest(t *testing.T) {
+	pool, out := migrated(t), newBroker()
+	out.fail = poison
+	bad := make([]string, 2000)
+	for i := range bad {
+		bad[i] = "poison"
+	}
+	put(t, pool, "orders", "", bad...)
+	classify := func(error) outbox.FailureKind { return outbox.FailureOutage }
+	start(t, forwarder(t, pool, out, outbox.ForwarderConfig{Classify: classify, PollInterval: 20 * time.Millisecond}))
+	for i := range 20 {
+		put(t, pool, "orders", "good", fmt.Sprint(i+1))
+		out.await(t, i+1)
+	}
+	require.Equal(t, numbered(1, 20), out.payloads("good"))
+	require.Equal(t, 2000, count(t, pool, "attempts = 0 AND NOT holds"))
+}
+
+// oddError is a typed nil in disguise: asking for its text panics.
+type oddError struct{ text string }
+
+func (e *oddError) Error() string { return e.text }
+
+func TestAnErrorThatCannotBeExaminedIsAFailureOfItsMessage(t *testing.T) {
+	pool, out := migrated(t), newBroker()
+	out.fail = func(_ string, msg *message.Message) error {
+		if string(msg.Payload) == "odd" {
+			var e *oddError
+			return e
+		}
+		return nil
+	}
+	put(t, pool, "orders", "a", "odd")
+	put(t, pool, "orders", "b", "1")
+	n, err := forwarder(t, pool, out, outbox.ForwarderConfig{Retry: outbox.RetryPolicy{Initial: time.Hour, Max: time.Hour}}).RunOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, 1, count(t, pool, "attempts = 1 AND last_error LIKE '%oddError%'"))
+}
+
+func TestARowThatCannotBeStoredAsFailedDoesNotMakeItsNeighboursComeAgain(t *testing.T) {
+	pool, out := migrated(t), newBroker()
+	_, err := pool.Exec(t.Context(), `ALTER TABLE public.outbox_dead ADD CHECK (topic <> 'refused')`)
+	require.NoError(t, err)
+	out.fail = func(topic string, msg *message.Message) error { return outbox.Permanent(poison(topic, msg)) }
+	put(t, pool, "refused", "a", "poison")
+	for i := range 20 {
+		put(t, pool, "orders", fmt.Sprint(i), "1")
+	}
+	_, err = forwarder(t, pool, out, outbox.ForwarderConfig{}).RunOnce(t.Context())
+	require.ErrorContains(t, err, "violates check constraint")
+	require.Equal(t, 1, count(t, pool, "true"), "what was acknowledged is settled")
+	_, err = forwarder(t, pool, out, outbox.ForwarderConfig{}).RunOnce(t.Context())
+	require.ErrorContains(t, err, "violates check constraint")
+	require.Len(t, out.all(), 20)
+}
+
+func TestHealthEndsWithTheTrouble(t *testing.T) {
+	pool, out := migrated(t), newBroker()
+	out.fail = func(string, *message.Message) error { return errBroker }
+	f := start(t, forwarder(t, pool, out, outbox.ForwarderConfig{PollInterval: 20 * time.Millisecond}))
+	put(t, pool, "orders", "a", "1")
+	eventually(t, "the trouble shows", func() bool { return f.Health() != nil })
+	_, err := forwarder(t, pool, newBroker(), outbox.ForwarderConfig{}).RunOnce(t.Context()) // somebody else delivers it
+	require.NoError(t, err)
+	eventually(t, "nothing is in the way any more", func() bool { return f.Health() == nil && count(t, pool, "true") == 0 })
 }
 
 func TestAPermanentFailureDiesAtOnce(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 )
 
 // Hook is one or more of ClaimHook, PublishHook, SettleHook, DeadLetterHook and WakeHook; one that is none of them is
-// refused by Validate. Hooks are called synchronously by the workers: they must be quick and safe for concurrent use.
+// refused by Validate. Hooks are called synchronously by the workers: they must be quick and safe for concurrent use, and
+// must not panic, which would end the process.
 type Hook any
 
 // ClaimHook is told of each claim.

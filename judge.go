@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/watermill-outbox/watermill-outbox/internal/claim"
@@ -38,7 +39,7 @@ func (f *Forwarder) judge(d *delivery, passBegan time.Duration) judgement {
 				} else {
 					j.waiting++
 					if j.outage == nil {
-						j.outage = d.errs[i]
+						j.outage = presentable(d.errs[i])
 					}
 				}
 			case publishPending:
@@ -52,9 +53,9 @@ func (f *Forwarder) judge(d *delivery, passBegan time.Duration) judgement {
 func (f *Forwarder) charge(row *claim.Row, err error, passBegan time.Duration) claim.Outcome {
 	var undecodable *undecodableError
 	if errors.As(err, &undecodable) {
-		return claim.Outcome{Verdict: claim.Dead, Error: storable(err), Alone: true}
+		return claim.Outcome{Verdict: claim.Dead, Error: storable(err.Error()), Alone: true}
 	}
-	kind := f.classify(err)
+	kind, text := f.examine(err)
 	charged := kind == FailurePermanent || kind == FailureOfMessage || kind == FailureUnknown && f.evidence.convicts(row.ID, passBegan)
 	f.evidence.failed(row.ID, charged, kind == FailureOutage)
 	failures := row.Attempts + 1
@@ -63,9 +64,20 @@ func (f *Forwarder) charge(row *claim.Row, err error, passBegan time.Duration) c
 		return claim.Outcome{}
 	case kind == FailurePermanent, f.config.Retry.MaxAttempts > 0 && failures >= f.config.Retry.MaxAttempts:
 		f.evidence.forget(row.ID)
-		return claim.Outcome{Verdict: claim.Dead, Error: storable(err), Charged: 1}
+		return claim.Outcome{Verdict: claim.Dead, Error: storable(text), Charged: 1}
 	}
-	return claim.Outcome{Verdict: claim.Failed, Error: storable(err), Delay: f.config.Retry.wait(failures).Seconds()}
+	return claim.Outcome{Verdict: claim.Failed, Error: storable(text), Delay: f.config.Retry.wait(failures).Seconds()}
+}
+
+// examine runs code that is not ours: an error's own methods, and Classify. A panic there must not end the process, which
+// would meet the same message again after its restart.
+func (f *Forwarder) examine(err error) (kind FailureKind, text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			kind, text = FailureUnknown, fmt.Sprintf("outbox: an error of type %T, which can't be examined: %v", err, p)
+		}
+	}()
+	return f.classify(err), err.Error()
 }
 
 func (f *Forwarder) classify(err error) FailureKind {
@@ -76,6 +88,17 @@ func (f *Forwarder) classify(err error) FailureKind {
 		return f.config.Classify(err)
 	}
 	return FailureUnknown
+}
+
+// presentable gives an error whose text can be asked for.
+func presentable(err error) (safe error) {
+	defer func() {
+		if p := recover(); p != nil {
+			safe = fmt.Errorf("outbox: an error of type %T, which can't be examined: %v", err, p)
+		}
+	}()
+	_ = err.Error()
+	return err
 }
 
 // reportDead tells the hooks of what was buried.

@@ -20,7 +20,7 @@ const (
 )
 
 // maxStretch is how far a worker looks past messages that it may not try: up to so many times its batch.
-const maxStretch = 16
+const maxStretch = 64
 
 // passed is what one pass did.
 type passed struct {
@@ -28,6 +28,7 @@ type passed struct {
 	progress bool  // something was settled, charged, parked or buried
 	more     bool  // there was more to do than this worker took
 	bell     bool  // the doorbell is armed
+	idle     bool  // no lane had anything to do
 	waiting  int   // messages that may not be tried now
 	excused  error // a failure that nobody was charged with
 	outage   error // the same, and no success beside it
@@ -52,8 +53,9 @@ func (w *worker) pass() (p passed, err error) {
 
 	plan := claim.NewPlan(claimed.Rows, claimed.Allowed, f.config.OnDead == QuarantineKey)
 	groups := plan.Groups()
-	d := f.deliver(w.run, plan.Rows, groups)
+	d := f.deliver(w.run, plan.Rows, groups, w.failureRun)
 	j := f.judge(d, began)
+	p.idle = claimed.Busy == 0 && len(view.Lanes) == claim.Lanes
 	p.acked, p.waiting, p.excused = j.acked, j.waiting, j.outage
 	w.look(claimed, plan, limits, j)
 	if j.outage != nil && j.acked == 0 && !j.decided {
@@ -159,9 +161,12 @@ func (w *worker) look(claimed *claim.Claimed, plan *claim.Plan, limits claim.Lim
 		}
 	}
 	switch {
-	case j.acked > 0 || len(claimed.Rows) == 0:
-		w.stretch = 1
-	case j.waiting > 0:
+	case j.waiting == 0:
+		w.stretch, w.failureRun = 1, firstFailureRun
+	case j.acked > 0: // there are good ones behind those that wait: keep looking that far
+		w.failureRun = firstFailureRun
+	default:
 		w.stretch = min(w.stretch*2, maxStretch)
+		w.failureRun = min(w.failureRun*2, math.MaxInt16)
 	}
 }

@@ -42,13 +42,14 @@ type worker struct {
 	idle     *idleCount
 	session  *claim.Session
 
-	lanes          int  // at most, a claim
-	full           bool // the last claim left lanes with work to others, or got all that it looked at
-	stretch        int  // looks so many batches far, past messages that may not be tried
-	fromZero       bool // the next pass is a sweep
-	oversized      *int // lane of a message above the byte limit
-	holdsOversized bool // may bring one such message
-	streak         int  // passes with work, one after the other
+	lanes          int   // at most, a claim
+	full           bool  // the last claim left lanes with work to others, or got all that it looked at
+	stretch        int   // looks so many batches far, past messages that may not be tried
+	failureRun     int32 // failures without a success that end a pass
+	fromZero       bool  // the next pass is a sweep
+	oversized      *int  // lane of a message above the byte limit
+	holdsOversized bool  // may bring one such message
+	streak         int   // passes with work, one after the other
 	lastHit        time.Time
 }
 
@@ -56,7 +57,7 @@ type worker struct {
 type idleCount struct{ n atomic.Int32 }
 
 func (f *Forwarder) newWorker(run *run, listener *wake.Listener, idle *idleCount) *worker {
-	return &worker{f: f, run: run, listener: listener, idle: idle, stretch: 1, lastHit: time.Now(),
+	return &worker{f: f, run: run, listener: listener, idle: idle, stretch: 1, failureRun: firstFailureRun, lastHit: time.Now(),
 		lanes: (claim.Lanes + f.config.Workers - 1) / f.config.Workers}
 }
 
@@ -69,7 +70,7 @@ func (w *worker) loop() {
 			return
 		}
 		if err != nil && !endedForIdleness(err) {
-			w.f.unwell(err)
+			w.f.unwell(&w.f.health.database, err)
 			back.wait(w.stop)
 		}
 	}
@@ -85,9 +86,11 @@ func endedForIdleness(err error) bool {
 // onConnection gives do a connection and takes it back. After an error nothing of what was remembered holds: the server
 // may have crashed, and be another one.
 func (w *worker) onConnection(do func() error) error {
-	conn, err := w.f.pool.Acquire(w.stop)
+	waiting, cancel := context.WithTimeout(w.stop, databaseWaitMost)
+	conn, err := w.f.pool.Acquire(waiting)
+	cancel()
 	if err != nil {
-		return err
+		return fmt.Errorf("outbox: waiting for a connection of the pool: %w", err)
 	}
 	defer conn.Release()
 	w.session = &claim.Session{Conn: conn.Conn(), SQL: &w.f.sql}
@@ -111,13 +114,14 @@ func (w *worker) passes(back *backoff) error {
 		}
 		back.reset()
 		if p.outage != nil {
-			w.f.unwell(outageError(p.outage))
+			w.f.unwell(&w.f.health.broker, outageError(p.outage))
 			outage.wait(w.stop)
 			continue
 		}
-		if p.acked > 0 || w.f.evidence.quiet() {
+		w.f.health.database.set(nil)
+		if p.acked > 0 || p.idle {
 			outage.reset()
-			w.f.health.set(nil)
+			w.f.health.broker.set(nil)
 		}
 		if err := w.rest(p); err != nil {
 			return err
@@ -171,6 +175,7 @@ func (w *worker) nextPass() (passed, error) {
 		w.fromZero = true
 		defer func() { w.fromZero = false }()
 	}
+	w.awaitToken()
 	if w.f.abandoned.Load() >= maxAbandoned {
 		return passed{outage: errPublishTimeout}, nil
 	}
@@ -183,6 +188,22 @@ func (w *worker) nextPass() (passed, error) {
 		}
 	}
 	return w.pass()
+}
+
+// awaitToken waits until MaxPerSecond allows a publish: better here than in an open transaction.
+func (w *worker) awaitToken() {
+	for w.f.limiter != nil && w.stop.Err() == nil {
+		missing := 1 - w.f.limiter.Tokens()
+		if missing <= 0 {
+			return
+		}
+		timer := time.NewTimer(time.Duration(missing / w.f.config.MaxPerSecond * float64(time.Second)))
+		select {
+		case <-timer.C:
+		case <-w.stop.Done():
+		}
+		timer.Stop()
+	}
 }
 
 func (w *worker) lookForStuckKeys() error {

@@ -58,6 +58,10 @@ func (s *Session) Settle(ctx context.Context, c *Claimed, st *Settlement, b *Boo
 			return nil
 		})
 	}
+	risky := len(st.Retry)+len(st.Bury) > 0
+	if risky {
+		batch.Queue("SAVEPOINT acknowledged")
+	}
 	counted(s.SQL.Retry, len(st.Retry), st.Retry, st.RetryDelay, st.RetryError)
 	counted(s.SQL.Park, len(st.Park), st.Park)
 	counted(s.SQL.Bury, len(st.Bury), st.Bury, st.BuryError, st.BuryCharged, st.BuryHolds, st.BuryTail)
@@ -82,6 +86,11 @@ func (s *Session) Settle(ctx context.Context, c *Claimed, st *Settlement, b *Boo
 	}
 	batch.Queue("COMMIT").Exec(func(t pgconn.CommandTag) error { tag = t; return nil })
 	if err := s.Conn.SendBatch(ctx, batch).Close(); err != nil {
+		if risky && s.Conn.PgConn().TxStatus() == 'E' && s.keepAcknowledged(ctx) {
+			for lane, released := range st.Release {
+				b.Owe(v, lane, nil, released)
+			}
+		}
 		return report, errors.Join(err, s.Rollback(ctx))
 	}
 	if tag.String() != "COMMIT" {
@@ -95,4 +104,14 @@ func (s *Session) Settle(ctx context.Context, c *Claimed, st *Settlement, b *Boo
 		b.Remember(v, c.Facts, time.Now())
 	}
 	return report, nil
+}
+
+// keepAcknowledged commits the acknowledged rows of a settlement of which the server refused the rest: an odd row that
+// can't be stored as failed must not make its neighbours be sent again for ever. It says whether that worked.
+func (s *Session) keepAcknowledged(ctx context.Context) bool {
+	if _, err := s.Conn.Exec(ctx, "ROLLBACK TO SAVEPOINT acknowledged"); err != nil {
+		return false
+	}
+	tag, err := s.Conn.Exec(ctx, "COMMIT")
+	return err == nil && tag.String() == "COMMIT"
 }

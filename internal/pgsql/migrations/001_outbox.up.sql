@@ -1,5 +1,12 @@
 -- The outbox, its dead letters, and the inbox.
 
+-- A key must be the same bytes for every driver: in another encoding one client's "Müller" is not the other's.
+DO {dollar} BEGIN
+  IF current_setting('server_encoding') <> 'UTF8' THEN
+    RAISE EXCEPTION 'outbox: the database has the encoding %, it must be UTF8', current_setting('server_encoding');
+  END IF;
+END {dollar};
+
 -- Which migrations this schema has; each one records itself.
 CREATE TABLE {migrations} (
   version    integer     NOT NULL CONSTRAINT {migrations_pkey} PRIMARY KEY,
@@ -16,14 +23,16 @@ CREATE TABLE {outbox} (
   -- draw it first in a multi-row VALUES (DEFAULT, ...), and a floor proven by xids would be wrong.
   id              bigint      NOT NULL DEFAULT CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval({sequence_literal}) END,
   lane            smallint    NOT NULL CONSTRAINT {lane_check} CHECK (lane BETWEEN 0 AND 63),
-  topic           text        NOT NULL,
-  key             text COLLATE "C" NOT NULL DEFAULT '',     -- ordering key; '' = no order asked
+  topic           text        NOT NULL CONSTRAINT {topic_check} CHECK (octet_length(topic) <= 2048),  -- an index takes no more
+  key             text COLLATE "C" NOT NULL DEFAULT ''      -- ordering key; '' = no order asked
+    CONSTRAINT {key_check} CHECK (octet_length(key) <= 2048),
   uuid            text        NOT NULL,                     -- Watermill's message UUID
   payload         bytea,                                    -- NULL stays NULL, empty stays empty
   metadata        jsonb       NOT NULL DEFAULT '{}',
   created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   next_attempt_at timestamptz,                              -- NULL = ready; infinity = parked; else delayed or backing off
-  attempts        integer     NOT NULL DEFAULT 0,           -- failures charged so far
+  attempts        integer     NOT NULL DEFAULT 0            -- failures charged so far
+    CONSTRAINT {attempts_check} CHECK (attempts BETWEEN 0 AND 1000000000),
   holds           boolean     NOT NULL DEFAULT false,       -- failed, or parked behind a failed one: its key waits
   last_error      text,
   -- Replica identity (a publication FOR ALL TABLES must not stop the forwarder), and the way to the rows of a

@@ -1,5 +1,5 @@
 -- What CheckSchema looks at beside privileges. By the catalog, which needs no privilege. No row: no sequence.
-SELECT s.seqincrement, s.seqcache, s.seqcycle,
+SELECT current_setting('server_encoding'), s.seqincrement, s.seqcache, s.seqcycle,
   EXISTS (SELECT 1 FROM pg_trigger t
     JOIN pg_class c ON c.oid = t.tgrelid
     JOIN pg_proc p ON p.oid = t.tgfoid
