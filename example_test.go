@@ -34,8 +34,9 @@ func placeOrder(ctx context.Context, tx *sql.Tx, customer, order string) error {
 }
 
 // Forward: in any number of processes, with any Watermill publisher. Runs until ctx is done, and then stops gracefully.
+// The pool needs a connection a worker and one more: put pool_max_conns=10 into its URL.
 func forward(ctx context.Context, pool *pgxpool.Pool, broker message.Publisher) error {
-	forwarder, err := outbox.NewForwarder(pool, broker, outbox.ForwarderConfig{}, nil)
+	forwarder, err := outbox.NewForwarder(pool, broker, outbox.ForwarderConfig{}, watermill.NewSlogLogger(nil))
 	if err != nil {
 		return err
 	}
