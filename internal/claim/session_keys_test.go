@@ -50,6 +50,23 @@ func TestAReleaseMovesAtMost64RowsOfAKey(t *testing.T) {
 	require.Equal(t, all[1:], w.drain())
 }
 
+func TestRowsBehindALockedOneAreNotMovedToAndFro(t *testing.T) {
+	o := newOutbox(t)
+	w := o.worker(claim.NewBook())
+	all := parked(w, "k", 100)
+	o.due()
+	outsider := o.begin()
+	_, err := outsider.Exec(t.Context(), `SELECT 1 FROM public.outbox WHERE id = $1 FOR UPDATE`, all[1])
+	require.NoError(t, err)
+	require.Equal(t, all[:1], w.pass())
+	for range 3 {
+		require.Zero(t, o.count("next_attempt_at < 'infinity'"))
+		require.Empty(t, w.pass())
+	}
+	o.commit(outsider)
+	require.Equal(t, all[1:], w.drain())
+}
+
 func TestReleasedRowsAreParkedAgainBehindAnotherFailure(t *testing.T) {
 	o := newOutbox(t)
 	w := o.worker(claim.NewBook())

@@ -25,7 +25,7 @@ type Report struct {
 func (s *Session) Settle(ctx context.Context, c *Claimed, st *Settlement, b *Book, v View) (Report, error) {
 	for _, lane := range c.Lanes { // releases that came out short before
 		for _, key := range v.Owed[lane] {
-			if !slices.Contains(st.Release[lane], key) {
+			if !slices.Contains(st.Release[lane], key) && !slices.Contains(st.ReparkKeys, key) { // else it is owed on
 				st.Release[lane] = append(st.Release[lane], key)
 			}
 		}

@@ -106,19 +106,17 @@ func (w *simWorker) release(key string) {
 		switch {
 		case r.at != simParked:
 		case !w.free(r):
-			if !slices.Contains(w.short, key) {
-				w.short = append(w.short, key)
-			}
+			w.short = append(w.short, key)
 			s.saw(releaseShort)
+			return // what is behind it could not go before it
 		default:
 			w.writes()
 			r.move(at)
-			moved++
 			s.saw(released)
+			if moved++; moved > s.releaseBound {
+				s.fail("claim %d released %d rows of key %s at once", w.claim, moved, key)
+			}
 		}
-	}
-	if moved > s.releaseBound {
-		s.fail("claim %d released %d rows of key %s at once", w.claim, moved, key)
 	}
 }
 
