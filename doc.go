@@ -58,8 +58,9 @@
 //	                                         is tried again, its key behind it; after MaxAttempts a dead letter
 //	a publish hangs                          it counts as failed after PublishTimeout; should it succeed later, the
 //	                                         message arrives twice
-//	the publisher panics                     a failure of that message
+//	the publisher panics                     a failure of that message. A hook must not panic
 //	somebody's SQL wrote odd metadata        that row alone becomes a dead letter
+//	the server refuses to store a failure    what was acknowledged beside it is settled; the rest is tried again
 //	a notification or the listener is lost   found by the poll, PollInterval at the latest
 //
 // # Which setting when

@@ -57,7 +57,7 @@ func (w *worker) pass() (p passed, err error) {
 	j := f.judge(d, began)
 	p.idle = claimed.Busy == 0 && len(view.Lanes) == claim.Lanes
 	p.acked, p.waiting, p.excused = j.acked, j.waiting, j.outage
-	w.look(claimed, plan, limits, j)
+	w.look(plan, limits, j)
 	if j.outage != nil && j.acked == 0 && !j.decided {
 		p.outage = j.outage
 		ctx, cancel := w.detached()
@@ -151,7 +151,7 @@ func (w *worker) limits() claim.Limits {
 }
 
 // look notes what the next pass should do differently.
-func (w *worker) look(claimed *claim.Claimed, plan *claim.Plan, limits claim.Limits, j judgement) {
+func (w *worker) look(plan *claim.Plan, limits claim.Limits, j judgement) {
 	w.oversized = nil
 	for i := range plan.Rows {
 		if r := &plan.Rows[i]; r.Locked && r.Size > limits.Bytes {

@@ -58,6 +58,7 @@
 //	it dies after COMMIT                settled; only its floors are lost
 //	the answer to COMMIT is lost        settled or not, the server knows; nothing is remembered, all floors are forgotten
 //	COMMIT answers ROLLBACK             nothing happened; what was published comes again
+//	the server refuses a row of step 5  the acknowledged rows, which come first, are committed; the rest is as it was
 //	it hangs while publishing           the server ends the transaction (idle_in_transaction_session_timeout)
 //	another server answers              the incarnation differs: the claim is rolled back, the book forgotten
 //	a row is deleted by hand            it is gone; if it held its key, the sweep releases the rest
