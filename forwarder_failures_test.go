@@ -160,7 +160,7 @@ func TestAnOutageOfAPartDoesNotHideTheRest(t *testing.T) {
 		out.await(t, i+1)
 	}
 	require.Equal(t, numbered(1, 20), out.payloads("good"))
-	require.Equal(t, 2000, count(t, pool, "attempts = 0 AND NOT holds"))
+	require.Equal(t, 2000, count(t, pool, "key = '' AND attempts = 0 AND NOT holds"))
 }
 
 // oddError is a typed nil in disguise: asking for its text panics.
