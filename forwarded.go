@@ -1,10 +1,7 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -35,42 +32,17 @@ func (e *undecodableError) Unwrap() error { return e.cause }
 
 // forwardedMessage makes a message of a row.
 func forwardedMessage(r *claim.Row) (*message.Message, error) {
-	metadata := message.Metadata{}
-	if string(r.Metadata) != "{}" {
-		if err := json.Unmarshal(r.Metadata, &metadata); err != nil {
-			return nil, &undecodableError{err}
-		}
-		if bytes.Contains(r.Metadata, []byte("null")) { // which Unmarshal takes for an empty map or string
-			if err := refuseNull(r.Metadata); err != nil {
-				return nil, &undecodableError{err}
-			}
-		}
-		// The delay is over; left in, every further hop would delay again.
-		delete(metadata, delay.DelayedForKey)
-		delete(metadata, delay.DelayedUntilKey)
-	}
-	if r.Key != "" {
-		metadata[KeyMetadata] = r.Key
-	}
 	msg := message.NewMessage(r.UUID, r.Payload)
-	msg.Metadata = metadata
+	if err := decodeMetadata(r.Metadata, msg.Metadata); err != nil {
+		return nil, &undecodableError{err}
+	}
+	// The delay is over; left in, every further hop would delay again.
+	delete(msg.Metadata, delay.DelayedForKey)
+	delete(msg.Metadata, delay.DelayedUntilKey)
+	if r.Key != "" {
+		msg.Metadata[KeyMetadata] = r.Key
+	}
 	return msg, nil
-}
-
-func refuseNull(metadata []byte) error {
-	var values map[string]*string
-	if err := json.Unmarshal(metadata, &values); err != nil {
-		return err
-	}
-	if values == nil {
-		return errors.New("it is null")
-	}
-	for key, value := range values {
-		if value == nil {
-			return fmt.Errorf("the value of %q is null", key)
-		}
-	}
-	return nil
 }
 
 // maxErrorBytes bounds what is stored of an error's text.

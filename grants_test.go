@@ -32,7 +32,7 @@ var everybody = roles(writer, forwards, consumer, operator)
 // ofTheLibrary says which roles may execute which of the library's own statements.
 var ofTheLibrary = map[string][]outbox.Role{
 	"Insert": roles(writer, consumer), "InsertOne": roles(writer, consumer),
-	"Begin": everybody, "Settings": everybody, "ChooseLanes": roles(forwards), "Claim": roles(forwards, operator),
+	"Begin": everybody, "Settings": everybody, "ChooseLanes": roles(forwards), "ClaimFree": roles(forwards, operator), "ClaimAround": roles(forwards, operator),
 	"Delete": roles(forwards), "Retry": roles(forwards, operator), "Park": roles(forwards, operator), "Bury": roles(forwards),
 	"Repark": roles(forwards, operator), "Release": roles(forwards, operator),
 	"AssignXid": everybody, "StuckKeys": roles(forwards, operator), "ReadBell": roles(forwards), "SetBell": roles(forwards),

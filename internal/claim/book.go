@@ -59,7 +59,6 @@ type View struct {
 	Incarnation string // "": nothing is remembered yet, any will do
 	Lanes       []int16
 	Floors      []int64
-	Hints       []int64 // where a ready row is likelier to be found than at the floor; proves nothing
 	Late        []LateRange
 	Owed        map[int16][]string
 	debts       uint64 // noted when the view was taken
@@ -77,7 +76,7 @@ type LateRange struct {
 func (b *Book) View(order []int, fromZero bool) View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v := View{era: b.era, Incarnation: b.incarnation, Lanes: make([]int16, len(order)), Floors: make([]int64, len(order)), Hints: make([]int64, len(order)),
+	v := View{era: b.era, Incarnation: b.incarnation, Lanes: make([]int16, len(order)), Floors: make([]int64, len(order)),
 		Owed: map[int16][]string{}, debts: b.debts}
 	for i, n := range order {
 		id := int16(n) //nolint:gosec // below 64
@@ -89,7 +88,7 @@ func (b *Book) View(order []int, fromZero bool) View {
 			continue
 		}
 		l := &b.lanes[n]
-		v.Floors[i], v.Hints[i] = l.floor, max(l.floor, l.next)
+		v.Floors[i] = l.floor
 		for _, t := range l.long {
 			v.Late = append(v.Late, LateRange{Lane: id, Xid: t.xid, Low: t.from, High: l.floor})
 		}
@@ -147,14 +146,12 @@ func (b *Book) rememberLane(v View, lf LaneFacts, f Facts, now time.Time) {
 		l.settleLong(v.late(lf.Lane), f.Claim, lf.Late, nothing)
 		return
 	}
-	seenTo := min(lf.Left, lf.Top) // below it, the claim left nothing ready
-	next := f.Drawn + 1
+	seenTo := lf.Left // below it, the claim left nothing ready
 	if lf.Top != None {
-		next = lf.Top + 1
-		seenTo = min(lf.Left, next)
+		seenTo = min(seenTo, lf.Top+1)
 	}
 	l.settleLong(v.late(lf.Lane), f.Claim, lf.Late, seenTo)
-	b.raise(l, f.Claim, seenTo, min(next, lf.Left), f.Own, now)
+	b.raise(l, f.Claim, seenTo, f.Drawn+1, f.Own, now)
 }
 
 // raise turns the candidate into the floor if the snapshot saw all that can ever be below it, and makes a new one.

@@ -12,7 +12,7 @@
 //  1. BEGIN, the planner's settings (settings.sql).
 //  2. Choose lanes that have something to do, and lock them (choose_lanes.sql).
 //  3. Claim: due rows, ready rows from the lane's floor up, and late rows; lock each (claim.sql). Its snapshot is younger
-//     than the locks.
+//     than the locks. When an outsider has locked a row, steps 1 to 3 are repeated in a form that goes around it.
 //  4. Publish what the Plan allows.
 //  5. Settle and COMMIT, in one round trip (Session.Settle). Then, and only then, the Book remembers.
 //
@@ -36,13 +36,13 @@
 // claim. A floor is an id below which nothing ready can be left, from which the claim may scan. "The highest id claimed" is
 // none: a lower id may commit later. A floor is proven in two steps:
 //
-//   - A committed claim gives its lane a candidate: next, the highest id that had been drawn before the claim, plus one (or
-//     the last id it claimed, plus one, if its scan was cut); and horizon, the claim's own xid. A row below next has an xid
-//     below horizon: its transaction got its xid before it drew the id, and ours was assigned after the id was drawn.
+//   - A committed claim gives its lane a candidate: next, the highest id that had been drawn before the claim, plus one;
+//     and horizon, the claim's own xid. A row below next has an xid below horizon: its transaction got its xid before it
+//     drew the id, and ours was assigned after the id was drawn.
 //   - A later claim of the lane, in whose snapshot no transaction below horizon runs, has seen all that can ever be below
-//     next. Once it has committed, the floor rises to next, or to the first id that it left ready. A complete and empty
-//     probe of step 2 is as good as a claim, although it does not own the lane: what another worker is about to settle is
-//     still ready in its snapshot.
+//     next, as far as its scan went. Once it has committed, the floor rises to next, or to the end of its scan if that was
+//     cut, or to the first id that it left ready. A complete and empty probe of step 2 is as good as a claim, although it
+//     does not own the lane: what another worker is about to settle is still ready in its snapshot.
 //
 // Transactions that have been running for 200 ms don't hold a floor down, if they are at most 16: it rises, and they go
 // onto the lane's list of long transactions. Once one has ended, each claim looks up its rows below the floor, by xid. It

@@ -44,11 +44,10 @@ var floorFaults = []fault{
 		return`, `lf.Late, nothing)`},
 	}},
 	{"floor above what a cut scan has seen", []edit{
-		{"book.go", "\t\tseenTo = min(lf.Left, next)\n", "\t\tseenTo = lf.Left\n"},
+		{"book.go", `seenTo = min(seenTo, lf.Top+1)`, `seenTo = lf.Left`},
 	}},
 	{"floor above what was left ready", []edit{
-		{"book.go", `seenTo := min(lf.Left, lf.Top)`, `seenTo := lf.Top`},
-		{"book.go", "\t\tseenTo = min(lf.Left, next)\n", "\t\tseenTo = next\n"},
+		{"book.go", `seenTo := lf.Left`, `seenTo := None`},
 	}},
 	{"untouched row not counted as left", []edit{
 		{"plan.go", `				left[i] = true

@@ -38,10 +38,9 @@ type Plan struct {
 	lateCut    map[int16]int64 // lanes with a cut look-up of late rows: only rows up to this id may go
 }
 
-// NewPlan takes the rows of a claim and its row limit. It sorts them.
+// NewPlan takes the rows of a claim and its row limit.
 func NewPlan(rows []Row, allowed int, quarantine bool) *Plan {
-	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.ID, b.ID) })
-	p := &Plan{Rows: rows, allowed: allowed, quarantine: quarantine}
+	p := &Plan{Rows: byID(rows), allowed: allowed, quarantine: quarantine}
 	for _, s := range p.lateScans() {
 		if s.rows >= allowed {
 			if p.lateCut == nil {
@@ -53,6 +52,29 @@ func NewPlan(rows []Row, allowed int, quarantine bool) *Plan {
 		}
 	}
 	return p
+}
+
+// byID sorts rows in place, moving each but once: they are large.
+func byID(rows []Row) []Row {
+	type place struct {
+		id   int64
+		from int
+	}
+	places := make([]place, len(rows))
+	for i := range rows {
+		places[i] = place{rows[i].ID, i}
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.id, b.id) })
+	for i := range places { // round each cycle of rows that take one another's place
+		first, to := rows[i], i
+		for places[to].from != i {
+			from := places[to].from
+			rows[to], places[to].from = rows[from], to
+			to = from
+		}
+		rows[to], places[to].from = first, to
+	}
+	return rows
 }
 
 // step is what may happen to a row before its publish.

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -233,4 +234,16 @@ func TestADelayedRowThatFellDueTakesItsPlaceById(t *testing.T) {
 	s := settleWith(p, map[int64]Outcome{5: failure})
 	require.Equal(t, []int64{7, 8}, idsOf(s.Park))
 	require.Equal(t, []int64{5}, s.ReparkAfter)
+}
+
+func TestRowsAreSortedWhateverTheirOrder(t *testing.T) {
+	for n := range 60 {
+		rows := make([]Row, n)
+		for i, id := range rand.Perm(n) {
+			rows[i] = row(Ready, int64(id), "a")
+		}
+		for i, r := range NewPlan(rows, 100, false).Rows {
+			require.Equal(t, row(Ready, int64(i), "a"), r)
+		}
+	}
 }

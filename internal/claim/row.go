@@ -33,6 +33,6 @@ type Row struct {
 	Topic    string
 	UUID     string
 	Payload  []byte
-	Metadata []byte // JSON
+	Metadata string // JSON
 	Attempts int
 }

@@ -3,12 +3,11 @@ package claim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/watermill-outbox/watermill-outbox/internal/pgsql"
 )
@@ -17,10 +16,18 @@ import (
 // rolled back; forget the book and claim again.
 var ErrIncarnation = errors.New("outbox: the server or the outbox's sequence is not the one it was")
 
+// aroundClaims is the number of claims that expect locked rows after one has met some.
+const aroundClaims = 100
+
+// lockNotAvailable is SQLSTATE lock_not_available: FOR UPDATE NOWAIT met a locked row.
+const lockNotAvailable = "55P03"
+
 // Session claims and settles on one connection, one claim at a time.
 type Session struct {
 	Conn *pgx.Conn
 	SQL  *pgsql.Statements
+
+	around int // so many claims more expect rows that outsiders have locked
 }
 
 // Limits bound one claim.
@@ -55,8 +62,23 @@ func (c *Claimed) Oversized(bytes int64) bool {
 	return false
 }
 
-// Claim locks lanes and rows in one round trip. After an error no transaction is open, unless the connection is lost.
+// Claim locks lanes and rows in one round trip, in two when it meets a row that an outsider has locked. After an error no
+// transaction is open, unless the connection is lost.
 func (s *Session) Claim(ctx context.Context, v View, limits Limits) (*Claimed, error) {
+	if s.around > 0 {
+		s.around--
+		return s.claim(ctx, s.SQL.ClaimAround, v, limits)
+	}
+	c, err := s.claim(ctx, s.SQL.ClaimFree, v, limits)
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && answer.Code == lockNotAvailable && !s.Conn.IsClosed() {
+		s.around = aroundClaims
+		return s.claim(ctx, s.SQL.ClaimAround, v, limits)
+	}
+	return c, err
+}
+
+func (s *Session) claim(ctx context.Context, sql string, v View, limits Limits) (*Claimed, error) {
 	lanes, xids, lows, highs := v.columns()
 	owing := make([]int16, 0, len(v.Owed))
 	for lane := range v.Owed {
@@ -68,8 +90,8 @@ func (s *Session) Claim(ctx context.Context, v View, limits Limits) (*Claimed, e
 	if limits.Bell {
 		batch.Queue(s.SQL.ReadBell)
 	}
-	batch.Queue(s.SQL.ChooseLanes, v.Lanes, v.Floors, limits.Lanes, owing, lanes, xids, lows, highs, v.Hints)
-	batch.Queue(s.SQL.Claim, v.Lanes, v.Floors, limits.Rows, limits.Bytes, limits.Oversized, lanes, xids, lows)
+	batch.Queue(s.SQL.ChooseLanes, v.Lanes, v.Floors, limits.Lanes, owing, lanes, xids, lows, highs)
+	batch.Queue(sql, v.Lanes, v.Floors, limits.Rows, limits.Bytes, limits.Oversized, lanes, xids, lows)
 	c, err := readClaim(s.Conn.SendBatch(ctx, batch), limits.Bell)
 	if err == nil && v.Incarnation != "" && v.Incarnation != c.Facts.Incarnation {
 		err = ErrIncarnation
@@ -110,50 +132,6 @@ func readClaim(results pgx.BatchResults, bell bool) (*Claimed, error) {
 		return c.readRows(rows)
 	}()
 	return c, errors.Join(err, results.Close())
-}
-
-func (c *Claimed) readRows(rows pgx.Rows) error {
-	defer rows.Close()
-	var r Row
-	var xid, key, topic, uuid, snapshot, own pgtype.Text
-	var id, size pgtype.Int8
-	var lane pgtype.Int2
-	var holds, fits, locked, quarantined pgtype.Bool
-	var attempts, allowed pgtype.Int4
-	for rows.Next() {
-		r = Row{}
-		if err := rows.Scan(&r.Kind, &r.TID, &xid, &id, &lane, &key, &holds, &size, &fits, &locked, &r.Heads, &quarantined,
-			&topic, &uuid, &r.Payload, &r.Metadata, &attempts, &snapshot, &own, &allowed); err != nil {
-			return err
-		}
-		if r.Kind < 0 {
-			if err := c.readHeader(snapshot.String, own.String); err != nil {
-				return err
-			}
-			c.Allowed = int(allowed.Int32)
-			c.Rows = make([]Row, 0, c.Allowed*len(c.Lanes))
-			continue
-		}
-		if xid.Valid {
-			var err error
-			if r.Xid, err = strconv.ParseUint(xid.String, 10, 64); err != nil {
-				return fmt.Errorf("outbox: txid %q of row %d: %w", xid.String, id.Int64, err)
-			}
-		}
-		r.ID, r.Lane, r.Key, r.Holds, r.Size = id.Int64, lane.Int16, key.String, holds.Bool, size.Int64
-		r.Locked, r.Quarantined = locked.Bool || !fits.Bool, quarantined.Bool
-		r.Topic, r.UUID, r.Attempts = topic.String, uuid.String, int(attempts.Int32)
-		c.Rows = append(c.Rows, r)
-	}
-	return rows.Err()
-}
-
-func (c *Claimed) readHeader(snapshot, own string) (err error) {
-	if c.Facts.Claim, err = ParseSnapshot(snapshot); err != nil {
-		return err
-	}
-	c.Facts.Own, err = strconv.ParseUint(own, 10, 64)
-	return err
 }
 
 // columns turns the ranges into what unnest takes.

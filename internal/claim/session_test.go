@@ -23,56 +23,6 @@ func TestALowerIdThatCommitsLaterIsNeitherLostNorStranded(t *testing.T) {
 	w.riseAbove("k", second)
 }
 
-func TestARowLockedByAnOutsiderIsNeitherLostNorOvertaken(t *testing.T) {
-	o := newOutbox(t)
-	w := o.worker(claim.NewBook())
-	one, two, other := o.write(o.pool, "k"), o.write(o.pool, "k"), o.write(o.pool, "another key")
-	outsider := o.begin()
-	_, err := outsider.Exec(t.Context(), `SELECT FROM public.outbox WHERE id = $1 FOR UPDATE`, one)
-	require.NoError(t, err)
-	require.Equal(t, []int64{other}, w.pass())
-	for range 5 {
-		o.write(o.pool, "another key")
-		w.pass()
-	}
-	require.LessOrEqual(t, w.floor("k"), one)
-	require.Equal(t, 2, o.count("NOT holds AND next_attempt_at IS NULL"), "both stay exactly as they are")
-	o.commit(outsider)
-	require.Equal(t, []int64{one, two}, w.pass())
-}
-
-func TestARowThatAnOutsiderMovesIsNotSettledInItsOldPlace(t *testing.T) {
-	o := newOutbox(t)
-	w := o.worker(claim.NewBook())
-	one, two := o.write(o.pool, "k"), o.write(o.pool, "k")
-	outsider := o.begin()
-	_, err := outsider.Exec(t.Context(), `UPDATE public.outbox SET topic = 'elsewhere' WHERE id = $1`, one)
-	require.NoError(t, err)
-	require.Empty(t, w.pass())
-	o.commit(outsider)
-	taken := w.claim()
-	require.Equal(t, "elsewhere", taken.plan.Rows[0].Topic)
-	require.Equal(t, []int64{one, two}, taken.settle(nil))
-	require.Zero(t, o.count("true"))
-}
-
-func TestALockedHoldingRowKeepsTheReleasedOnesBehindIt(t *testing.T) {
-	o := newOutbox(t)
-	w := o.worker(claim.NewBook())
-	ids := []int64{o.write(o.pool, "k"), o.write(o.pool, "k"), o.write(o.pool, "k")}
-	require.Empty(t, w.claim().settle(fail))
-	require.Equal(t, 3, o.count("holds"))
-	o.exec(`UPDATE public.outbox SET next_attempt_at = now()`) // all due, as after a release
-	outsider := o.begin()
-	_, err := outsider.Exec(t.Context(), `SELECT FROM public.outbox WHERE id = $1 FOR UPDATE`, ids[0])
-	require.NoError(t, err)
-	require.Empty(t, w.pass())
-	o.commit(outsider)
-	var got []int64
-	o.until("the key is empty", func() bool { got = append(got, w.pass()...); return o.count("true") == 0 })
-	require.Equal(t, ids, got)
-}
-
 func TestAReleaseThatCameOutShortIsRepeated(t *testing.T) {
 	o := newOutbox(t)
 	w := o.worker(claim.NewBook())

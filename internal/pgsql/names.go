@@ -102,7 +102,8 @@ func (n Names) render(sql string) string {
 			"{"+name+"_name}", literal(n.name(name)))
 	}
 	for name, suffix := range parts {
-		pairs = append(pairs, "{"+name+"}", pgx.Identifier{n.Table + suffix}.Sanitize())
+		pairs = append(pairs, "{"+name+"}", pgx.Identifier{n.Table + suffix}.Sanitize(),
+			"{"+name+"_literal}", literal(pgx.Identifier{n.Schema, n.Table + suffix}.Sanitize()))
 	}
 	return strings.NewReplacer(pairs...).Replace(sql)
 }

@@ -19,11 +19,12 @@ type Statements struct {
 	Insert    string `sql:"insert"`
 	InsertOne string `sql:"insert_one"`
 
-	// The claim, in one round trip: Begin, Settings, ChooseLanes, Claim.
+	// The claim, in one round trip: Begin, Settings, ChooseLanes, and one of the last two.
 	Begin       string `sql:"begin"`
 	Settings    string `sql:"settings"`
 	ChooseLanes string `sql:"choose_lanes"`
-	Claim       string `sql:"claim"`
+	ClaimFree   string `sql:"claim" form:"free"`   // fails when an outsider has locked a row
+	ClaimAround string `sql:"claim" form:"around"` // gives such a row as not taken
 
 	// Settling, in one round trip: those by ctid first, then those by key, which move rows.
 	Delete  string `sql:"delete"`
@@ -51,6 +52,13 @@ type Statements struct {
 	CreateSchema    string `sql:"create_schema"`
 }
 
+// forms are what a statement that has several is completed with; claim.sql tells what they are for.
+var forms = map[string]*strings.Replacer{
+	"":       strings.NewReplacer(),
+	"free":   strings.NewReplacer("{lock}", "FOR UPDATE NOWAIT", "{free}", "true"),
+	"around": strings.NewReplacer("{lock}", "", "{free}", "tid IN (SELECT tid FROM free)"),
+}
+
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)
 
 // rendered has the Statements of all Names so far: rendering takes longer than many a transaction, and each makes its own
@@ -71,7 +79,8 @@ func render(names Names) Statements {
 	var s Statements
 	v := reflect.ValueOf(&s).Elem()
 	for i := range v.NumField() {
-		text := read(statementFiles, "statements/"+v.Type().Field(i).Tag.Get("sql")+".sql")
+		tag := v.Type().Field(i).Tag
+		text := forms[tag.Get("form")].Replace(read(statementFiles, "statements/"+tag.Get("sql")+".sql"))
 		text = strings.TrimSpace(comments.ReplaceAllString(text, ""))
 		v.Field(i).SetString(names.render(text))
 	}

@@ -1,9 +1,7 @@
 -- Step 2 of the claim: takes the locks of up to $3 lanes that have something to do.
 -- Probe first, then lock: CASE fixes that order, AND would not. Probes are scalar subqueries over the index's own
 -- columns, never EXISTS, which the planner may turn into a scan of the table.
--- $1 lanes in the worker's order, $2 their floors, $9 ids at which a ready row is likelier to be found, since what was
--- settled below has not been cleaned up yet; $4 lanes that owe a release;
--- $5 to $8 the long transactions: lane, xid, and the ids between which their rows may still be.
+-- $1 lanes in the worker's order, $2 their floors, $4 lanes that owe a release, $5 to $8 the long transactions: lane, xid, and the ids between which their rows may still be.
 -- The look-up by txid says "IS NULL" by a function: else the index of ready rows would do too, all of whose entries below
 -- the floor it would go through.
 -- Plan: index scans of one row, two or three a lane, 1 ms in all, whatever the table holds.
@@ -18,14 +16,11 @@ WITH late AS MATERIALIZED (  -- one that still runs costs nothing, however many 
 ),
 probe AS MATERIALIZED (
   SELECT l.lane, l.lane = ANY ($4::int2[]) AS owing,
-    coalesce(
-      (SELECT o.id FROM {outbox} o WHERE o.lane = l.lane AND o.id >= l.hint AND o.next_attempt_at IS NULL
-       ORDER BY o.lane, o.id LIMIT 1),
-      (SELECT o.id FROM {outbox} o WHERE o.lane = l.lane AND o.id >= l.floor AND o.next_attempt_at IS NULL
-       ORDER BY o.lane, o.id LIMIT 1)) IS NOT NULL OR l.lane IN (SELECT lane FROM late) AS ready,
+    (SELECT o.id FROM {outbox} o WHERE o.lane = l.lane AND o.id >= l.floor AND o.next_attempt_at IS NULL
+     ORDER BY o.lane, o.id LIMIT 1) IS NOT NULL OR l.lane IN (SELECT lane FROM late) AS ready,
     (SELECT o.id FROM {outbox} o WHERE o.lane = l.lane AND o.next_attempt_at <= now()
      ORDER BY o.lane, o.next_attempt_at, o.id LIMIT 1) IS NOT NULL AS due
-  FROM unnest($1::int2[], $2::int8[], $9::int8[]) l(lane, floor, hint)
+  FROM unnest($1::int2[], $2::int8[]) l(lane, floor)
 ),
 got AS MATERIALIZED (
   SELECT lane FROM probe

@@ -1,66 +1,82 @@
 -- Step 3 of the claim: the rows of the lanes just locked. A statement of its own, because its snapshot must be younger
 -- than the locks: an older one can miss a row that has just failed, and overtake it.
--- Kinds: 0 due, 1 ready, 2 late (of a long transaction that has ended). First comes a row of kind -1 with the
--- statement's snapshot, the transaction's own xid, assigned only here, and the row limit of a lane; no rows, no header.
 -- $1 lanes, $2 floors, $3 rows a claim, $4 bytes a claim, $5 whether one larger row may come along,
 -- $6 to $8 the long transactions: lane, xid, and the id from which their rows may still be.
--- Each row is locked by a LATERAL of its own, so that a row locked by an outsider is seen, not skipped; it must return
--- the very ctid that was scanned, since older minor versions lock a moved row's old place.
+-- Returns, by kind: -1 first, in topic and uuid the statement's snapshot and the transaction's own xid, which is assigned
+-- only here, in size the row limit of a lane; no rows, no header. -2 a key with what holds it: the ids of its first holding
+-- rows, in holds whether it is quarantined. Then the rows, 0 due, 1 ready, 2 late (of a long transaction that has ended);
+-- those that are not taken stay as they are.
+-- The statement has two forms. Mostly no outsider has locked a row: the scans lock as they go, {lock} is FOR UPDATE NOWAIT
+-- and {free} is true. One that is locked fails the claim; those that follow scan without locking, and {free} says which rows
+-- could be locked where they were found. A row that an outsider has moved in between could not: older minor versions give
+-- it at its new place, which is no row of ours. The first form saves a sixth.
+-- What holds a key is asked only if anything holds one. That is first one look at the whole index, if it is small enough
+-- for dead entries not to matter, then one at all keys together.
 -- The look-up by txid says "IS NULL" by a function, as in choose_lanes.sql, so that no index but the primary key will do.
--- Plan: index scans in the index's order under LIMIT, then a TID scan a row; 1.4 to 4 ms at 500 rows in every state
--- tried (held transactions, 200,000 parked or delayed rows, stale statistics).
+-- Plan: index scans in the index's order under LIMIT, and in the second form a TID scan that locks. The content comes from
+-- the first of them, a join to it was a third of the cost.
 WITH l AS MATERIALIZED (
   SELECT lane, f.floor FROM unnest(current_setting('outbox.lanes')::int2[]) c(lane)
   JOIN unnest($1::int2[], $2::int8[]) f(lane, floor) USING (lane)
 ),
 allowed AS MATERIALIZED (SELECT greatest(1, $3::int / greatest(1, count(*)))::int AS rows FROM l),
 found AS MATERIALIZED (
-  SELECT 0 AS kind, r.* FROM l CROSS JOIN LATERAL (
-    SELECT o.ctid AS tid, o.txid, o.id, o.lane, o.key, o.holds, coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata) AS size
+  SELECT 0::int2 AS kind, r.* FROM l CROSS JOIN LATERAL (
+    SELECT o.ctid AS tid, o.txid, o.id, o.lane, o.key, o.holds, o.topic, o.uuid, o.payload, o.metadata, o.attempts,
+      coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata) AS size
     FROM {outbox} o WHERE o.lane = l.lane AND o.next_attempt_at <= now()
-    ORDER BY o.lane, o.next_attempt_at, o.id LIMIT (SELECT rows FROM allowed)) r
+    ORDER BY o.lane, o.next_attempt_at, o.id LIMIT (SELECT rows FROM allowed) {lock}) r
   UNION ALL
-  SELECT 1, r.* FROM l CROSS JOIN LATERAL (
-    SELECT o.ctid, o.txid, o.id, o.lane, o.key, o.holds, coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata)
+  SELECT 1::int2, r.* FROM l CROSS JOIN LATERAL (
+    SELECT o.ctid AS tid, o.txid, o.id, o.lane, o.key, o.holds, o.topic, o.uuid, o.payload, o.metadata, o.attempts,
+      coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata) AS size
     FROM {outbox} o WHERE o.lane = l.lane AND o.id >= l.floor AND o.next_attempt_at IS NULL
-    ORDER BY o.lane, o.id LIMIT (SELECT rows FROM allowed)) r
+    ORDER BY o.lane, o.id LIMIT (SELECT rows FROM allowed) {lock}) r
   UNION ALL
-  SELECT 2, r.* FROM l
+  SELECT 2::int2, r.* FROM l
   JOIN unnest($6::int2[], $7::text[]::xid8[], $8::int8[]) x(lane, txid, low) USING (lane)
   CROSS JOIN LATERAL (
-    SELECT o.ctid, o.txid, o.id, o.lane, o.key, o.holds, coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata)
+    SELECT o.ctid AS tid, o.txid, o.id, o.lane, o.key, o.holds, o.topic, o.uuid, o.payload, o.metadata, o.attempts,
+      coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata) AS size
     FROM {outbox} o WHERE o.txid = x.txid AND o.lane = l.lane AND o.id >= x.low AND o.id < l.floor AND num_nulls(o.next_attempt_at) = 1
-    ORDER BY o.txid, o.lane, o.id LIMIT (SELECT rows FROM allowed)) r
+    ORDER BY o.txid, o.lane, o.id LIMIT (SELECT rows FROM allowed) {lock}) r
   WHERE pg_visible_in_snapshot(x.txid, pg_current_snapshot())
 ),
-sized AS MATERIALIZED (  -- by id, up to the budget; of the larger ones at most the first, and only when allowed
-  SELECT f.*, true AS fits FROM found f WHERE (SELECT sum(size) FROM found) <= $4::int8
-  UNION ALL
-  SELECT f.*, CASE WHEN f.size > $4::int8
-    THEN $5::bool AND f.id = (SELECT min(id) FROM found WHERE size > $4::int8)
-    ELSE sum(CASE WHEN f.size > $4::int8 THEN 0 ELSE f.size END) OVER (ORDER BY f.id ROWS UNBOUNDED PRECEDING) <= $4::int8 END
-  FROM found f WHERE (SELECT sum(size) FROM found) > $4::int8
+total AS MATERIALIZED (SELECT sum(size) AS bytes FROM found),
+free AS MATERIALIZED (
+  SELECT o.ctid AS tid FROM {outbox} o WHERE o.ctid = ANY (ARRAY(SELECT tid FROM found)) FOR UPDATE SKIP LOCKED
 ),
-keys AS MATERIALIZED (
+holding AS MATERIALIZED (
+  SELECT CASE
+      WHEN CASE WHEN pg_relation_size({outbox_holds_literal}::regclass) <= 32768 THEN
+        (SELECT o.id FROM {outbox} o WHERE o.holds AND o.key > '' ORDER BY o.key, o.id LIMIT 1) IS NULL END THEN false
+      ELSE (SELECT o.id FROM {outbox} o WHERE o.holds AND o.key = ANY (ARRAY(SELECT key FROM found)) LIMIT 1) IS NOT NULL END
+    OR CASE
+      WHEN CASE WHEN pg_relation_size({dead_holds_literal}::regclass) <= 32768 THEN
+        (SELECT d.id FROM {dead} d WHERE d.holds AND d.key > '' ORDER BY d.key, d.id LIMIT 1) IS NULL END THEN false
+      ELSE (SELECT d.id FROM {dead} d WHERE d.holds AND d.key = ANY (ARRAY(SELECT key FROM found)) LIMIT 1) IS NOT NULL END
+    AS any
+),
+held AS MATERIALIZED (
   SELECT k.key,
     ARRAY(SELECT o.id FROM {outbox} o WHERE o.holds AND o.key = k.key ORDER BY o.key, o.id LIMIT (SELECT rows FROM allowed)) AS heads,
     (SELECT d.id FROM {dead} d WHERE d.holds AND d.key = k.key ORDER BY d.key, d.id LIMIT 1) IS NOT NULL AS quarantined
-  FROM (SELECT DISTINCT key FROM found WHERE key <> '') k
-),
-mine AS MATERIALIZED (
-  SELECT o.ctid AS tid, o.topic, o.uuid, o.payload, o.metadata, o.attempts
-  FROM {outbox} o WHERE o.ctid = ANY (ARRAY(SELECT tid FROM sized WHERE fits)) FOR UPDATE SKIP LOCKED
+  FROM (SELECT DISTINCT key FROM found WHERE key <> '') k WHERE (SELECT h.any FROM holding h)
 )
-SELECT -1 AS kind, NULL::tid AS tid, NULL::text AS txid, NULL::int8 AS id, NULL::int2 AS lane, NULL::text AS key, NULL::bool AS holds,
-  NULL::int8 AS size, NULL::bool AS fits, NULL::bool AS locked, NULL::int8[] AS heads, NULL::bool AS quarantined,
-  NULL::text AS topic, NULL::text AS uuid, NULL::bytea AS payload, NULL::jsonb AS metadata, NULL::int4 AS attempts,
-  pg_current_snapshot()::text AS snapshot, pg_current_xact_id()::text AS own, (SELECT rows FROM allowed) AS allowed
-WHERE (SELECT count(*) FROM found) > 0
+SELECT -1::int2 AS kind, false AS taken, NULL::tid AS tid, '' AS txid, 0::int8 AS id, 0::int2 AS lane, ''::text AS key, false AS holds,
+  (SELECT rows FROM allowed) AS size, NULL::int8[] AS heads,
+  pg_current_snapshot()::text AS topic, pg_current_xact_id()::text AS uuid, NULL::bytea AS payload, NULL::jsonb AS metadata, 0 AS attempts
+WHERE (SELECT bytes FROM total) IS NOT NULL
 UNION ALL
-SELECT s.kind, s.tid, CASE WHEN s.kind = 2 THEN s.txid::text END, s.id, s.lane, s.key, s.holds,
-  s.size, s.fits, o.tid IS NULL, nullif(k.heads, '{}'), coalesce(k.quarantined, false),
-  o.topic, o.uuid, o.payload, o.metadata, o.attempts,
-  NULL, NULL, NULL
-FROM sized s
-LEFT JOIN keys k ON k.key = s.key
-LEFT JOIN mine o ON o.tid = s.tid
+SELECT -2, false, NULL, '', 0, 0, key, quarantined, 0, heads, '', '', NULL, NULL, 0 FROM held WHERE heads <> '{}' OR quarantined
+UNION ALL
+SELECT kind, fits AND {free}, tid, CASE WHEN kind = 2 THEN txid::text ELSE '' END, id, lane, key, holds, size, NULL, topic, uuid,
+  CASE WHEN fits THEN payload END, CASE WHEN fits THEN metadata END, attempts
+FROM (
+  SELECT f.*, true AS fits FROM found f WHERE (SELECT bytes FROM total) <= $4::int8
+  UNION ALL  -- by id, up to the budget; of the larger ones at most the first, and only when allowed
+  SELECT f.*, CASE WHEN f.size > $4::int8
+    THEN $5::bool AND f.id = (SELECT min(id) FROM found WHERE size > $4::int8)
+    ELSE sum(CASE WHEN f.size > $4::int8 THEN 0 ELSE f.size END) OVER (ORDER BY f.id ROWS UNBOUNDED PRECEDING) <= $4::int8 END
+  FROM found f WHERE (SELECT bytes FROM total) > $4::int8
+) s
