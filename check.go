@@ -19,6 +19,9 @@ import (
 // A verdict is ErrSchemaVersion with all problems and what to do about each; any other error says that the check could
 // not be made.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool, schema Schema) error {
+	if err := given(ctx, pool); err != nil {
+		return err
+	}
 	_, err := inspectSchema(ctx, pool, schema)
 	return err
 }

@@ -9,6 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// given says what a caller left out.
+func given(ctx context.Context, pool *pgxpool.Pool) error {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case pool == nil:
+		return errNilPool
+	}
+	return nil
+}
+
 // database is what migrating and checking need of a connection, whichever driver's it is.
 type database interface {
 	// exec runs statements without parameters.

@@ -17,7 +17,10 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/internal/wake"
 )
 
-var errNilContext = errors.New("outbox: ctx: it is nil; pass context.Background()")
+var (
+	errNilContext = errors.New("outbox: ctx: it is nil; pass context.Background()")
+	errNilPool    = errors.New("outbox: pool: it is nil")
+)
 
 // Forwarder moves committed messages from the outbox to a broker: each at least once, those of one key in order, each
 // settled only after the broker acknowledged that very message. Any number of forwarders, in any number of processes, may
@@ -52,7 +55,7 @@ func NewForwarder(pool *pgxpool.Pool, publisher message.Publisher, config Forwar
 	problems := []error{config.Validate()}
 	config = config.withDefaults()
 	if pool == nil {
-		problems = append(problems, errors.New("outbox: pool: it is nil"))
+		problems = append(problems, errNilPool)
 	} else if have := int(pool.Config().MaxConns); have < config.Workers+1 {
 		problems = append(problems, fmt.Errorf("outbox: Workers: %d workers need a pool with MaxConns of at least %d, it has %d", config.Workers, config.Workers+1, have))
 	}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -48,17 +49,29 @@ func Migrations(schema Schema) ([]Migration, error) {
 // Optional steps are taken as the Schema asks; one that was taken before is left. Tables of a newer library are
 // ErrSchemaVersion.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema Schema) error {
+	if err := given(ctx, pool); err != nil {
+		return err
+	}
 	return migrate(ctx, newPgxTransactor(pool), schema)
 }
 
 // MigrateSQL is Migrate for database/sql, with lib/pq or pgx/stdlib.
 func MigrateSQL(ctx context.Context, db *sql.DB, schema Schema) error {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case db == nil:
+		return errors.New("outbox: db: it is nil")
+	}
 	return migrate(ctx, newSQLTransactor(db), schema)
 }
 
 // MigrateDown drops the schema's tables with all that is in them, dead letters and pending messages included; the
 // PostgreSQL schema stays. For tests and tools.
 func MigrateDown(ctx context.Context, pool *pgxpool.Pool, schema Schema) error {
+	if err := given(ctx, pool); err != nil {
+		return err
+	}
 	list, err := Migrations(schema)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ type Stats struct {
 
 // ReadStats counts. It reads the whole outbox and all dead letters: call it now and then, not in a loop.
 func ReadStats(ctx context.Context, pool *pgxpool.Pool, schema Schema) (Stats, error) {
-	if err := schema.Validate(); err != nil {
+	if err := errors.Join(given(ctx, pool), schema.Validate()); err != nil {
 		return Stats{}, err
 	}
 	var s Stats
