@@ -2,10 +2,12 @@ package pgsql_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +44,11 @@ func TestEveryFileIsAStatementAndLeavesNoPlaceholder(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(os.DirFS("statements"), "*.sql")
 	require.NoError(t, err)
-	require.Len(t, files, reflect.TypeFor[pgsql.Statements]().NumField())
+	used := map[string]bool{} // by one statement, or by one for each of its forms
+	for i := range reflect.TypeFor[pgsql.Statements]().NumField() {
+		used[reflect.TypeFor[pgsql.Statements]().Field(i).Tag.Get("sql")+".sql"] = true
+	}
+	require.ElementsMatch(t, files, slices.Collect(maps.Keys(used)))
 	placeholder := regexp.MustCompile(`\{[a-z_]+\}`)
 	names := pgsql.Names{Schema: "public", Table: "outbox"}
 	each(names, func(name, text string) {

@@ -6,10 +6,10 @@
 -- only here, in size the row limit of a lane; no rows, no header. -2 a key with what holds it: the ids of its first holding
 -- rows, in holds whether it is quarantined. Then the rows, 0 due, 1 ready, 2 late (of a long transaction that has ended);
 -- those that are not taken stay as they are.
--- The statement has two forms. Mostly no outsider has locked a row: the scans lock as they go, {lock} is FOR UPDATE NOWAIT
--- and {free} is true. One that is locked fails the claim; those that follow scan without locking, and {free} says which rows
--- could be locked where they were found. A row that an outsider has moved in between could not: older minor versions give
--- it at its new place, which is no row of ours. The first form saves a sixth.
+-- The statement has two forms. Mostly no outsider has locked a row: the scans lock as they go, FOR UPDATE NOWAIT, and all
+-- that they found is free. A locked row fails the claim; those that follow scan without locking, and free is what could be
+-- locked where it was found. A row that an outsider has moved in between could not: older minor versions give it at its
+-- new place, which is no row of ours. The first form saves a sixth.
 -- What holds a key is asked only if anything holds one. That is first one look at the whole index, if it is small enough
 -- for dead entries not to matter, then one at all keys together.
 -- The look-up by txid says "IS NULL" by a function, as in choose_lanes.sql, so that no index but the primary key will do.
