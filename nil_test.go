@@ -27,7 +27,7 @@ func TestWhatIsLeftOutIsNamed(t *testing.T) {
 		},
 	} {
 		require.EqualError(t, call(t.Context(), nil), "outbox: pool: it is nil", name)
-		require.ErrorContains(t, call(nil, &pgxpool.Pool{}), "ctx: it is nil", name) //nolint:staticcheck // that is the test
+		require.ErrorContains(t, call(nil, &pgxpool.Pool{}), "ctx: it is nil", name)
 	}
 	require.EqualError(t, outbox.MigrateSQL(t.Context(), nil, outbox.Schema{}), "outbox: db: it is nil")
 	require.ErrorContains(t, outbox.MigrateSQL(nil, &sql.DB{}, outbox.Schema{}), "ctx: it is nil") //nolint:staticcheck // that is the test
