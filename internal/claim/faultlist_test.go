@@ -108,10 +108,7 @@ var orderFaults = []fault{
 		{"plan.go", `	keyed := r.Key != ""
 	held`, `	keyed := true
 	held`},
-		{"plan.go", `	if key == "" {
-		return &keyState{}
-	}
-`, ""},
+		{"plan.go", `if !ok || key == "" {`, `if !ok {`},
 		{"plan.go", `		keyed := r.Key != ""
 		switch`, `		keyed := true
 		switch`},

@@ -33,6 +33,8 @@ type Outcome struct {
 type Plan struct {
 	Rows []Row
 
+	key        []int           // number of each row's key; every unkeyed row has one of its own
+	keys       int             // so many
 	allowed    int             // rows a lane and scan
 	quarantine bool            // a dead letter takes its key along
 	lateCut    map[int16]int64 // lanes with a cut look-up of late rows: only rows up to this id may go
@@ -40,7 +42,8 @@ type Plan struct {
 
 // NewPlan takes the rows of a claim and its row limit.
 func NewPlan(rows []Row, allowed int, quarantine bool) *Plan {
-	p := &Plan{Rows: byID(rows), allowed: allowed, quarantine: quarantine}
+	p := &Plan{Rows: byID(rows), key: make([]int, len(rows)), allowed: allowed, quarantine: quarantine}
+	p.numberKeys()
 	for _, s := range p.lateScans() {
 		if s.rows >= allowed {
 			if p.lateCut == nil {
@@ -75,6 +78,20 @@ func byID(rows []Row) []Row {
 		rows[to], places[to].from = first, to
 	}
 	return rows
+}
+
+func (p *Plan) numberKeys() {
+	numbers := make(map[string]int, len(p.Rows))
+	for i := range p.Rows {
+		key := p.Rows[i].Key
+		n, ok := numbers[key]
+		if !ok || key == "" {
+			n = p.keys
+			numbers[key] = n
+			p.keys++
+		}
+		p.key[i] = n
+	}
 }
 
 // step is what may happen to a row before its publish.
@@ -128,34 +145,21 @@ func behind(r *Row, held int) bool {
 // Groups may be published concurrently. Within one, the first that is not acknowledged ends it.
 func (p *Plan) Groups() [][]int {
 	var groups [][]int
-	backing := make([]int, 0, len(p.Rows)) // of the groups of one
-	states, place := map[string]*keyState{}, map[string]int{}
-	for i := range p.Rows {
-		r := &p.Rows[i]
-		if p.step(r, state(states, r.Key)) != send {
+	backing := make([]int, 0, len(p.Rows))                         // of the groups of one
+	states, place := make([]keyState, p.keys), make([]int, p.keys) // place: of the key's group, plus one
+	for i, key := range p.key {
+		if p.step(&p.Rows[i], &states[key]) != send {
 			continue
 		}
-		if n, ok := place[r.Key]; ok && r.Key != "" {
-			groups[n] = append(groups[n], i)
+		if n := place[key]; n > 0 {
+			groups[n-1] = append(groups[n-1], i)
 			continue
 		}
-		place[r.Key] = len(groups)
+		place[key] = len(groups) + 1
 		backing = append(backing, i)
 		groups = append(groups, backing[len(backing)-1:len(backing):len(backing)])
 	}
 	return groups
-}
-
-func state(states map[string]*keyState, key string) *keyState {
-	if key == "" {
-		return &keyState{}
-	}
-	k := states[key]
-	if k == nil {
-		k = &keyState{}
-		states[key] = k
-	}
-	return k
 }
 
 // Settlement is what one claim changes, and what it may remember once that is committed.
@@ -186,13 +190,12 @@ type Settlement struct {
 // Settle works through the rows again, now with the outcome of each.
 func (p *Plan) Settle(outcomes []Outcome) *Settlement {
 	s := &Settlement{Release: map[int16][]string{}}
-	states := map[string]*keyState{}
+	states := make([]keyState, p.keys)
 	failed := map[string]int64{}
 	release := map[string]int16{}
 	left := make([]bool, len(p.Rows))
 	for i := range p.Rows {
-		r := &p.Rows[i]
-		k := state(states, r.Key)
+		r, k := &p.Rows[i], &states[p.key[i]]
 		keyed := r.Key != ""
 		switch p.step(r, k) {
 		case leave:

@@ -15,6 +15,9 @@ const (
 	heldKey Kind = -2
 )
 
+// maxStrings bounds the topics and keys, of at most 2 KiB each, of which a session remembers the memory.
+const maxStrings = 1000
+
 // holder is what holds a key.
 type holder struct {
 	heads       []int64
@@ -24,18 +27,19 @@ type holder struct {
 // reader reads what claim.sql returns. Its fields are the columns; the text ones are good until the next row.
 type reader struct {
 	row                                      Row
+	kind                                     int16
 	taken, holds                             bool
 	size                                     int32
 	txid, key, topic, uuid, payload, content pgtype.DriverBytes
 	heads                                    []int64
 
-	strings map[string]string // topics and keys, most of which repeat
+	strings map[string]string
 }
 
-func (c *Claimed) readRows(rows pgx.Rows) error {
+func (c *Claimed) readRows(rows pgx.Rows, strings map[string]string) error {
 	defer rows.Close()
-	r := &reader{strings: map[string]string{}}
-	columns := []any{&r.row.Kind, &r.taken, &r.row.TID, &r.txid, &r.row.ID, &r.row.Lane, &r.key, &r.holds, &r.size, &r.heads,
+	r := &reader{strings: strings}
+	columns := []any{&r.kind, &r.taken, &r.row.TID, &r.txid, &r.row.ID, &r.row.Lane, &r.key, &r.holds, &r.size, &r.heads,
 		&r.topic, &r.uuid, &r.payload, &r.content, &r.row.Attempts}
 	var held map[string]holder
 	for rows.Next() {
@@ -43,7 +47,7 @@ func (c *Claimed) readRows(rows pgx.Rows) error {
 		if err := rows.Scan(columns...); err != nil {
 			return err
 		}
-		switch r.row.Kind {
+		switch r.row.Kind = Kind(r.kind); r.row.Kind {
 		case header:
 			if err := c.readHeader(r); err != nil {
 				return err
@@ -96,6 +100,9 @@ func (r *reader) readRow() (err error) {
 func (r *reader) same(text []byte) string {
 	s, ok := r.strings[string(text)]
 	if !ok {
+		if len(r.strings) >= maxStrings {
+			clear(r.strings)
+		}
 		s = string(text)
 		r.strings[s] = s
 	}

@@ -27,7 +27,8 @@ type Session struct {
 	Conn *pgx.Conn
 	SQL  *pgsql.Statements
 
-	around int // so many claims more expect rows that outsiders have locked
+	around  int               // so many claims more expect rows that outsiders have locked
+	strings map[string]string // topics and keys: most repeat from claim to claim
 }
 
 // Limits bound one claim.
@@ -92,7 +93,10 @@ func (s *Session) claim(ctx context.Context, sql string, v View, limits Limits) 
 	}
 	batch.Queue(s.SQL.ChooseLanes, v.Lanes, v.Floors, limits.Lanes, owing, lanes, xids, lows, highs)
 	batch.Queue(sql, v.Lanes, v.Floors, limits.Rows, limits.Bytes, limits.Oversized, lanes, xids, lows)
-	c, err := readClaim(s.Conn.SendBatch(ctx, batch), limits.Bell)
+	if s.strings == nil {
+		s.strings = map[string]string{}
+	}
+	c, err := readClaim(s.Conn.SendBatch(ctx, batch), limits.Bell, s.strings)
 	if err == nil && v.Incarnation != "" && v.Incarnation != c.Facts.Incarnation {
 		err = ErrIncarnation
 	}
@@ -104,7 +108,7 @@ func (s *Session) claim(ctx context.Context, sql string, v View, limits Limits) 
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-func readClaim(results pgx.BatchResults, bell bool) (*Claimed, error) {
+func readClaim(results pgx.BatchResults, bell bool, strings map[string]string) (*Claimed, error) {
 	c := &Claimed{}
 	err := func() error {
 		for range 2 { // Begin and Settings
@@ -129,7 +133,7 @@ func readClaim(results pgx.BatchResults, bell bool) (*Claimed, error) {
 		if err != nil {
 			return err
 		}
-		return c.readRows(rows)
+		return c.readRows(rows, strings)
 	}()
 	return c, errors.Join(err, results.Close())
 }
