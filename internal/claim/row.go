@@ -6,7 +6,7 @@ import "github.com/jackc/pgx/v5/pgtype"
 const Lanes = 64
 
 // Kind says which scan of the claim found a row.
-type Kind int8
+type Kind int16
 
 // The scans of the claim, as statements/claim.sql numbers them.
 const (
