@@ -61,6 +61,8 @@
 //	the publisher panics                     a failure of that message. A hook must not panic
 //	somebody's SQL wrote odd metadata        that row alone becomes a dead letter
 //	the server refuses to store a failure    what was acknowledged beside it is settled; the rest is tried again
+//	somebody else locks a message's row      it and the later ones of its key wait; now and then the server logs that a
+//	                                         claim could not obtain the lock
 //	a notification or the listener is lost   found by the poll, PollInterval at the latest
 //
 // # Which setting when
