@@ -29,17 +29,20 @@ type passed struct {
 	more     bool  // there was more to do than this worker took
 	bell     bool  // the doorbell is armed
 	idle     bool  // no lane had anything to do
+	large    bool  // it was for one large message
 	waiting  int   // messages that may not be tried now
 	excused  error // a failure that nobody was charged with
 	outage   error // the same, and no success beside it
 }
 
-// pass claims, publishes and settles once. An error is the database's.
-func (w *worker) pass() (p passed, err error) {
+// pass claims, publishes and settles once; given a large message, that one and what is in its lane. An error is the
+// database's.
+func (w *worker) pass(large *oversized) (p passed, err error) {
 	f := w.f
 	began := f.evidence.now()
-	view := f.book.View(w.order(), f.config.ScanFromZero || w.fromZero)
-	limits := w.limits()
+	p.large = large != nil
+	view := f.book.View(w.order(large), f.config.ScanFromZero || w.fromZero)
+	limits := w.limits(large)
 	claimed, err := w.claim(view, limits)
 	if err != nil {
 		return p, err
@@ -57,7 +60,9 @@ func (w *worker) pass() (p passed, err error) {
 	j := f.judge(d, began)
 	p.idle = claimed.Busy == 0 && len(view.Lanes) == claim.Lanes
 	p.acked, p.waiting, p.excused = j.acked, j.waiting, j.outage
-	w.look(plan, limits, j)
+	settlement := plan.Settle(j.outcomes)
+	w.oversized = f.tooLarge(plan, limits.Bytes)
+	w.look(settlement, j)
 	if j.outage != nil && j.acked == 0 && !j.decided {
 		p.outage = j.outage
 		ctx, cancel := w.detached()
@@ -65,7 +70,6 @@ func (w *worker) pass() (p passed, err error) {
 		return p, w.session.Rollback(ctx)
 	}
 
-	settlement := plan.Settle(j.outcomes)
 	p.progress = len(settlement.Done)+len(settlement.Retry)+len(settlement.Park)+len(settlement.Bury) > 0
 	if err := w.settle(claimed, settlement, view); err != nil {
 		return p, err
@@ -114,10 +118,10 @@ func (w *worker) settle(claimed *claim.Claimed, s *claim.Settlement, view claim.
 	return err
 }
 
-// order gives lanes in random order, or the one lane of an oversized row.
-func (w *worker) order() []int {
-	if w.oversized != nil && w.holdsOversized {
-		return []int{*w.oversized}
+// order gives lanes in random order, or the one lane of a large message.
+func (w *worker) order(large *oversized) []int {
+	if large != nil {
+		return []int{large.lane}
 	}
 	order := rand.Perm(claim.Lanes)
 	if w.full { // there is more than enough: lanes of other workers, and more than this one can take, need not be probed
@@ -134,8 +138,12 @@ func (f *Forwarder) take(lanes []int16, taken bool) {
 	}
 }
 
-func (w *worker) limits() claim.Limits {
+func (w *worker) limits(large *oversized) claim.Limits {
 	c := &w.f.config
+	var id int64
+	if large != nil {
+		id = large.id
+	}
 	rows := min(c.BatchSize*w.stretch, math.MaxInt32/64)
 	if c.MaxPerSecond > 0 { // no more than can be published in a second
 		rows = max(1, min(rows, int(math.Ceil(c.MaxPerSecond/float64(c.Workers)))))
@@ -143,30 +151,44 @@ func (w *worker) limits() claim.Limits {
 	return claim.Limits{
 		Rows:      rows,
 		Bytes:     int64(max(1, c.BatchBytes/c.Workers)),
-		Oversized: w.holdsOversized,
+		Oversized: id,
 		Lanes:     w.lanes,
 		Idle:      c.PassTimeout + c.PublishTimeout + statementTimeout,
 		Bell:      w.f.doorbell.Load(),
 	}
 }
 
-// look notes what the next pass should do differently.
-func (w *worker) look(plan *claim.Plan, limits claim.Limits, j judgement) {
-	w.oversized = nil
-	for i := range plan.Rows {
-		if r := &plan.Rows[i]; r.Locked && r.Size > limits.Bytes {
-			lane := int(r.Lane)
-			w.oversized = &lane
-			break
-		}
-	}
+// look notes how far the next pass should look.
+func (w *worker) look(s *claim.Settlement, j judgement) {
 	switch {
-	case j.waiting == 0:
-		w.stretch, w.failureRun = 1, firstFailureRun
-	case j.acked > 0: // there are good ones behind those that wait: keep looking that far
-		w.failureRun = firstFailureRun
-	default:
+	case s.Over: // the byte budget has cut it, looking further gives nothing
+	case s.Left == 0:
+		w.stretch = 1
+	case s.Blocked || j.acked == 0: // there may be good ones behind those that stay; once found, keep looking that far
 		w.stretch = min(w.stretch*2, maxStretch)
+	}
+	if j.waiting == 0 || j.acked > 0 {
+		w.failureRun = firstFailureRun
+	} else {
 		w.failureRun = min(w.failureRun*2, math.MaxInt16)
 	}
+}
+
+// tooLarge chooses one of the messages that alone are above the byte limit, which a pass of its own may try: the first of
+// its key, and not one that has to wait after a failure.
+func (f *Forwarder) tooLarge(plan *claim.Plan, bytes int64) (chosen *oversized) {
+	stopped := map[string]bool{}
+	candidates := 0
+	for i := range plan.Rows {
+		r := &plan.Rows[i]
+		if r.Over && r.Size > bytes && !stopped[r.Key] && f.evidence.mayTry(r.ID) {
+			if candidates++; rand.IntN(candidates) == 0 {
+				chosen = &oversized{id: r.ID, lane: int(r.Lane)}
+			}
+		}
+		if r.Key != "" && (r.Over || r.Locked) {
+			stopped[r.Key] = true
+		}
+	}
+	return chosen
 }

@@ -42,15 +42,20 @@ type worker struct {
 	idle     *idleCount
 	session  *claim.Session
 
-	lanes          int   // at most, a claim
-	full           bool  // the last claim left lanes with work to others, or got all that it looked at
-	stretch        int   // looks so many batches far, past messages that may not be tried
-	failureRun     int32 // failures without a success that end a pass
-	fromZero       bool  // the next pass is a sweep
-	oversized      *int  // lane of a message above the byte limit
-	holdsOversized bool  // may bring one such message
-	streak         int   // passes with work, one after the other
-	lastHit        time.Time
+	lanes      int        // at most, a claim
+	full       bool       // the last claim left lanes with work to others, or got all that it looked at
+	stretch    int        // looks so many batches far, past messages that may not be tried
+	failureRun int32      // failures without a success that end a pass
+	fromZero   bool       // the next pass is a sweep
+	oversized  *oversized // to be taken alone by the next pass
+	streak     int        // passes with work, one after the other
+	lastHit    time.Time
+}
+
+// oversized is a message above a worker's share of BatchBytes.
+type oversized struct {
+	id   int64
+	lane int
 }
 
 // idleCount counts the workers of a process that have nothing to do. The last one arms the bell.
@@ -123,6 +128,9 @@ func (w *worker) passes(back *backoff) error {
 			outage.reset()
 			w.f.health.broker.set(nil)
 		}
+		if w.oversized != nil {
+			continue
+		}
 		if err := w.rest(p); err != nil {
 			return err
 		}
@@ -154,7 +162,7 @@ func (w *worker) once() (forwarded int, err error) {
 				return err
 			case p.outage != nil:
 				return outageError(p.outage)
-			case !p.progress && w.oversized == nil:
+			case !p.progress && !p.large && w.oversized == nil:
 				if p.waiting > 0 && excused != nil {
 					return outageError(excused)
 				}
@@ -165,7 +173,8 @@ func (w *worker) once() (forwarded int, err error) {
 	return forwarded, err
 }
 
-// nextPass runs a pass with what belongs around it: the sweep, and the token for a large message.
+// nextPass runs a pass with what belongs around it: the sweep, and the token for a large message. Never two passes for
+// large messages one after the other: one that can't be delivered must not keep the rest waiting.
 func (w *worker) nextPass() (passed, error) {
 	if done, due := w.f.sweeps.begin(); due {
 		defer done()
@@ -179,15 +188,18 @@ func (w *worker) nextPass() (passed, error) {
 	if w.f.abandoned.Load() >= maxAbandoned {
 		return passed{outage: errPublishTimeout}, nil
 	}
-	if w.oversized != nil {
-		select {
-		case w.f.oversized <- struct{}{}:
-			w.holdsOversized = true
-			defer func() { w.holdsOversized = false; <-w.f.oversized }()
-		case <-w.stop.Done():
-		}
+	large := w.oversized
+	if large == nil {
+		return w.pass(nil)
 	}
-	return w.pass()
+	defer func() { w.oversized = nil }()
+	select {
+	case w.f.oversized <- struct{}{}:
+		defer func() { <-w.f.oversized }()
+		return w.pass(large)
+	default: // another worker has one in its hands
+		return w.pass(nil)
+	}
 }
 
 // awaitToken waits until MaxPerSecond allows a publish: better here than in an open transaction.

@@ -121,10 +121,10 @@ var orderFaults = []fault{
 		{"plan.go", `return len(r.Heads) > 0 && r.Heads[0] < r.ID`, `return false`},
 	}},
 	{"locked row doesn't stop its key", []edit{
-		{"plan.go", `case r.Locked, keyed && k.left, isCut`, `case r.Locked, isCut`},
+		{"plan.go", `case r.Locked, r.Over, keyed && k.left, isCut`, `case r.Locked, r.Over, isCut`},
 	}},
 	{"locked row settled", []edit{
-		{"plan.go", `case r.Locked, keyed && k.left, isCut`, `case keyed && k.left, isCut`},
+		{"plan.go", `case r.Locked, r.Over, keyed && k.left, isCut`, `case r.Over, keyed && k.left, isCut`},
 	}},
 	{"rows behind a cut look-up", []edit{
 		{"plan.go", `isCut && r.Kind != Due && r.ID > cut:`, `isCut && false && r.ID > cut:`},

@@ -120,7 +120,7 @@ func (p *Plan) step(r *Row, k *keyState) step {
 	}
 	cut, isCut := p.lateCut[r.Lane]
 	switch {
-	case r.Locked, keyed && k.left, isCut && r.Kind != Due && r.ID > cut:
+	case r.Locked, r.Over, keyed && k.left, isCut && r.Kind != Due && r.ID > cut:
 		k.left = keyed
 		return leave
 	case keyed && (r.Quarantined || k.quarantined):
@@ -185,6 +185,10 @@ type Settlement struct {
 	Release     map[int16][]string // a holding row went: the next ones may, by lane
 
 	Lanes []LaneFacts
+
+	Left    int  // rows that stay as they are
+	Over    bool // some of them for the byte budget
+	Blocked bool // in some lane as many stay as the claim looked at: it has not seen what is behind them
 }
 
 // Settle works through the rows again, now with the outcome of each.
@@ -243,7 +247,25 @@ func (p *Plan) Settle(outcomes []Outcome) *Settlement {
 		}
 	}
 	s.Lanes = p.facts(left)
+	s.countLeft(p, left)
 	return s
+}
+
+func (s *Settlement) countLeft(p *Plan, left []bool) {
+	var stay, moved [Lanes]int
+	for i := range p.Rows {
+		r := &p.Rows[i]
+		s.Over = s.Over || r.Over
+		if left[i] {
+			s.Left++
+			stay[r.Lane]++
+		} else {
+			moved[r.Lane]++
+		}
+	}
+	for lane := range stay {
+		s.Blocked = s.Blocked || stay[lane] > 0 && stay[lane] >= p.allowed && moved[lane] == 0
+	}
 }
 
 func (s *Settlement) bury(r *Row, i int, cause *string, charged int, holds, tail bool) {

@@ -13,6 +13,9 @@ import (
 const (
 	header  Kind = -1
 	heldKey Kind = -2
+
+	stateOver   = 1
+	stateLocked = 2
 )
 
 // maxStrings bounds the topics and keys, of at most 2 KiB each, of which a session remembers the memory.
@@ -27,8 +30,8 @@ type holder struct {
 // reader reads what claim.sql returns. Its fields are the columns; the text ones are good until the next row.
 type reader struct {
 	row                                      Row
-	kind                                     int16
-	taken, holds                             bool
+	kind, state                              int16
+	holds                                    bool
 	size                                     int32
 	txid, key, topic, uuid, payload, content pgtype.DriverBytes
 	heads                                    []int64
@@ -39,7 +42,7 @@ type reader struct {
 func (c *Claimed) readRows(rows pgx.Rows, strings map[string]string) error {
 	defer rows.Close()
 	r := &reader{strings: strings}
-	columns := []any{&r.kind, &r.taken, &r.row.TID, &r.txid, &r.row.ID, &r.row.Lane, &r.key, &r.holds, &r.size, &r.heads,
+	columns := []any{&r.kind, &r.state, &r.row.TID, &r.txid, &r.row.ID, &r.row.Lane, &r.key, &r.holds, &r.size, &r.heads,
 		&r.topic, &r.uuid, &r.payload, &r.content, &r.row.Attempts}
 	var held map[string]holder
 	for rows.Next() {
@@ -86,7 +89,8 @@ func (c *Claimed) readHeader(r *reader) (err error) {
 // readRow completes a row.
 func (r *reader) readRow() (err error) {
 	row := &r.row
-	row.Key, row.Holds, row.Size, row.Locked = r.same(r.key), r.holds, int64(r.size), !r.taken
+	row.Key, row.Holds, row.Size = r.same(r.key), r.holds, int64(r.size)
+	row.Over, row.Locked = r.state == stateOver, r.state == stateLocked
 	if row.Kind == Late {
 		if row.Xid, err = strconv.ParseUint(string(r.txid), 10, 64); err != nil {
 			return fmt.Errorf("outbox: txid %q of row %d: %w", r.txid, row.ID, err)

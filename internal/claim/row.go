@@ -24,8 +24,9 @@ type Row struct {
 	Lane   int16
 	Key    string // "": no order asked
 	Holds  bool   // failed or parked: later rows of its key wait for it
-	Locked bool   // by an outsider, or beyond the byte budget: it stays as it is, and so do later rows of its key
-	Size   int64  // bytes of payload and metadata
+	Locked bool   // by an outsider: it stays as it is, and so do later rows of its key
+	Over   bool   // the byte budget: the same
+	Size   int64  // bytes of payload, metadata and uuid
 
 	Heads       []int64 // ids of the first holding rows of its key, at most the lane's row limit
 	Quarantined bool    // its key has dead letters that hold: it follows them

@@ -34,8 +34,8 @@ type Session struct {
 // Limits bound one claim.
 type Limits struct {
 	Rows      int           // in all lanes together, and for each kind of scan
-	Bytes     int64         // of payload and metadata
-	Oversized bool          // one larger row may come along
+	Bytes     int64         // of payload, metadata and uuid
+	Oversized int64         // id of a larger row that may come along; 0: none
 	Lanes     int           // at most
 	Idle      time.Duration // after which the server ends a claim whose process hangs
 	Bell      bool          // read the doorbell on the way
@@ -51,16 +51,6 @@ type Claimed struct {
 	Facts   Facts
 
 	exact bool // nothing disturbed the reasoning behind Facts
-}
-
-// Oversized says whether a row was left because it alone is above the byte limit.
-func (c *Claimed) Oversized(bytes int64) bool {
-	for i := range c.Rows {
-		if c.Rows[i].Locked && c.Rows[i].Size > bytes {
-			return true
-		}
-	}
-	return false
 }
 
 // Claim locks lanes and rows in one round trip, in two when it meets a row that an outsider has locked. After an error no

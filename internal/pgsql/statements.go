@@ -56,7 +56,7 @@ type Statements struct {
 var forms = map[string]*strings.Replacer{
 	"":       strings.NewReplacer(),
 	"free":   strings.NewReplacer("{lock}", "FOR UPDATE NOWAIT", "{free}", "true"),
-	"around": strings.NewReplacer("{lock}", "", "{free}", "tid IN (SELECT tid FROM free)"),
+	"around": strings.NewReplacer("{lock}", "", "{free}", "f.tid IN (SELECT tid FROM unlocked)"),
 }
 
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)

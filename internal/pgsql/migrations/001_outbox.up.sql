@@ -46,6 +46,8 @@ CREATE TABLE {outbox} (
   toast.autovacuum_vacuum_scale_factor = 0, toast.autovacuum_vacuum_threshold = 5000
 );
 ALTER SEQUENCE {sequence} OWNED BY {outbox}.id;
+-- Not compressed, so that its size in the table is what it takes in a forwarder's memory.
+ALTER TABLE {outbox} ALTER metadata SET STORAGE EXTERNAL;
 
 CREATE UNIQUE INDEX {outbox_ready}   ON {outbox} (lane, id) WHERE next_attempt_at IS NULL;
 CREATE INDEX        {outbox_waiting} ON {outbox} (lane, next_attempt_at, id) WHERE next_attempt_at IS NOT NULL;
