@@ -53,8 +53,11 @@ func TestALockedLargeMessageStopsNobodyElse(t *testing.T) {
 }
 
 func TestLargeMessagesThatAreRefusedStopNobodyElse(t *testing.T) {
-	for _, workers := range []int{1, 4} {
-		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+	for name, test := range map[string]struct{ workers, share int }{
+		"1 worker, each above its bytes": {1, 40_000}, "4 workers, each above their bytes": {4, 10_000},
+		"1 worker, two fill its bytes": {1, 450_000}, "4 workers, two fill their bytes": {4, 450_000},
+	} {
+		t.Run(name, func(t *testing.T) {
 			pool, out := migrated(t), newBroker()
 			out.fail = func(_ string, msg *message.Message) error {
 				if len(msg.Payload) > 10_000 {
@@ -63,13 +66,20 @@ func TestLargeMessagesThatAreRefusedStopNobodyElse(t *testing.T) {
 				return nil
 			}
 			put(t, pool, "orders", "large", strings.Repeat("x", 200_000), strings.Repeat("y", 200_000))
-			f := start(t, forwarder(t, pool, out, outbox.ForwarderConfig{Workers: workers, BatchBytes: 40_000, PollInterval: 50 * time.Millisecond}))
+			for i := range 20 {
+				put(t, pool, "orders", fmt.Sprint("large", i), strings.Repeat("z", 200_000))
+			}
+			f := start(t, forwarder(t, pool, out, outbox.ForwarderConfig{
+				Workers: test.workers, BatchBytes: test.workers * test.share, PollInterval: 50 * time.Millisecond}))
 			eventually(t, "the trouble shows", func() bool { return f.Health() != nil })
 			for i := range 30 {
 				put(t, pool, "orders", fmt.Sprint("k", i), "small")
 				out.await(t, 1+i)
 			}
-			eventually(t, "the first is convicted", func() bool { return count(t, pool, "attempts > 0") == 1 })
+			eventually(t, "the large ones are convicted, but for the one behind another", func() bool {
+				put(t, pool, "orders", "", "evidence that the broker lives")
+				return count(t, pool, "attempts > 0") == 21
+			})
 		})
 	}
 }

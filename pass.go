@@ -62,6 +62,9 @@ func (w *worker) pass(large *oversized) (p passed, err error) {
 	p.acked, p.waiting, p.excused = j.acked, j.waiting, j.outage
 	settlement := plan.Settle(j.outcomes)
 	w.oversized = f.tooLarge(plan, limits.Bytes)
+	if !p.large {
+		w.small = settlement.Over && j.acked == 0 && !w.small // those that fail must not have all the bytes for ever
+	}
 	w.look(settlement, j)
 	if j.outage != nil && j.acked == 0 && !j.decided {
 		p.outage = j.outage
@@ -152,6 +155,7 @@ func (w *worker) limits(large *oversized) claim.Limits {
 		Rows:      rows,
 		Bytes:     int64(max(1, c.BatchBytes/c.Workers)),
 		Oversized: id,
+		Small:     w.small,
 		Lanes:     w.lanes,
 		Idle:      c.PassTimeout + c.PublishTimeout + statementTimeout,
 		Bell:      w.f.doorbell.Load(),

@@ -44,6 +44,7 @@ type worker struct {
 
 	lanes      int        // at most, a claim
 	full       bool       // the last claim left lanes with work to others, or got all that it looked at
+	small      bool       // small messages first, within the byte budget
 	stretch    int        // looks so many batches far, past messages that may not be tried
 	failureRun int32      // failures without a success that end a pass
 	fromZero   bool       // the next pass is a sweep

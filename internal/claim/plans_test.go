@@ -99,7 +99,7 @@ func (o *outbox) explainAll(w *worker, c *taken) (buffers int) {
 	n := len(tids)
 	lanes, xids, lows := []int16{1, 2}, []string{"1", "2"}, []int64{0, 0}
 	buffers += o.explain(w, true, o.sql.ChooseLanes, c.view.Lanes, c.view.Floors, 16, []int16{}, lanes, xids, lows, []int64{9, 9})
-	args := []any{c.view.Lanes, c.view.Floors, 500, int64(1 << 20), int64(0), lanes, xids, lows}
+	args := []any{c.view.Lanes, c.view.Floors, 500, int64(1 << 20), int64(0), lanes, xids, lows, false}
 	buffers += max(o.explain(w, true, o.sql.ClaimFree, args...), o.explain(w, true, o.sql.ClaimAround, args...))
 	o.explain(w, false, o.sql.Delete, tids)
 	o.explain(w, false, o.sql.Park, tids)

@@ -36,6 +36,7 @@ type Limits struct {
 	Rows      int           // in all lanes together, and for each kind of scan
 	Bytes     int64         // of payload, metadata and uuid
 	Oversized int64         // id of a larger row that may come along; 0: none
+	Small     bool          // the small ones get the bytes first, not the old ones
 	Lanes     int           // at most
 	Idle      time.Duration // after which the server ends a claim whose process hangs
 	Bell      bool          // read the doorbell on the way
@@ -82,7 +83,7 @@ func (s *Session) claim(ctx context.Context, sql string, v View, limits Limits) 
 		batch.Queue(s.SQL.ReadBell)
 	}
 	batch.Queue(s.SQL.ChooseLanes, v.Lanes, v.Floors, limits.Lanes, owing, lanes, xids, lows, highs)
-	batch.Queue(sql, v.Lanes, v.Floors, limits.Rows, limits.Bytes, limits.Oversized, lanes, xids, lows)
+	batch.Queue(sql, v.Lanes, v.Floors, limits.Rows, limits.Bytes, limits.Oversized, lanes, xids, lows, limits.Small)
 	if s.strings == nil {
 		s.strings = map[string]string{}
 	}

@@ -1,7 +1,8 @@
 -- Step 3 of the claim: the rows of the lanes just locked. A statement of its own, because its snapshot must be younger
 -- than the locks: an older one can miss a row that has just failed, and overtake it.
 -- $1 lanes, $2 floors, $3 rows a claim, $4 bytes a claim, $5 the id of a larger row that may come along, 0 for none,
--- $6 to $8 the long transactions: lane, xid, and the id from which their rows may still be.
+-- $6 to $8 the long transactions: lane, xid, and the id from which their rows may still be, $9 whether the small ones get
+-- the bytes first.
 -- Returns, by kind: -1 first, in topic and uuid the statement's snapshot and the transaction's own xid, which is assigned
 -- only here, in size the row limit of a lane; no rows, no header. -2 a key with what holds it: the ids of its first holding
 -- rows, in holds whether it is quarantined. Then the rows, 0 due, 1 ready, 2 late (of a long transaction that has ended);
@@ -74,8 +75,9 @@ SELECT kind, CASE WHEN NOT free THEN 2 WHEN NOT fits THEN 1 ELSE 0 END, tid, CAS
   id, lane, key, holds, size, NULL, topic, uuid, CASE WHEN fits THEN payload END, CASE WHEN fits THEN metadata END, attempts
 FROM (
   SELECT f.*, {free} AS free, true AS fits FROM found f WHERE (SELECT bytes FROM total) <= $4::int8
-  UNION ALL  -- by id, up to the budget; of the larger ones only the one that was asked for
+  UNION ALL  -- by id, or the small ones first, up to the budget; of the larger ones only the one that was asked for
   SELECT f.*, CASE WHEN f.size > $4::int8 THEN f.id = $5::int8
-    ELSE sum(CASE WHEN f.size > $4::int8 OR NOT f.free THEN 0 ELSE f.size END) OVER (ORDER BY f.id ROWS UNBOUNDED PRECEDING) <= $4::int8 END
+    ELSE sum(CASE WHEN f.size > $4::int8 OR NOT f.free THEN 0 ELSE f.size END) 
+      OVER (ORDER BY CASE WHEN $9::bool THEN f.size ELSE 0 END, f.id ROWS UNBOUNDED PRECEDING) <= $4::int8 END
   FROM (SELECT f.*, {free} AS free FROM found f) f WHERE (SELECT bytes FROM total) > $4::int8
 ) s
