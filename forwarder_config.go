@@ -24,7 +24,7 @@ type ForwarderConfig struct {
 	// BatchSize is the number of rows a claim takes. Smaller batches hold transactions open for less time, larger ones
 	// cost less per message. Defaults to 500.
 	BatchSize int
-	// BatchBytes is the budget of the whole process for payloads and metadata in flight, shared by its workers. A
+	// BatchBytes is the budget of the whole process for payloads, metadata and UUIDs in flight, shared by its workers. A
 	// message above a worker's share goes alone, one at a time. Defaults to 32 MiB.
 	BatchBytes int
 	// PublishConcurrency is the number of publishes in flight of one worker. Messages of one key never are in flight

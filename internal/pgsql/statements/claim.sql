@@ -77,7 +77,7 @@ FROM (
   SELECT f.*, {free} AS free, true AS fits FROM found f WHERE (SELECT bytes FROM total) <= $4::int8
   UNION ALL  -- by id, or the small ones first, up to the budget; of the larger ones only the one that was asked for
   SELECT f.*, CASE WHEN f.size > $4::int8 THEN f.id = $5::int8
-    ELSE sum(CASE WHEN f.size > $4::int8 OR NOT f.free THEN 0 ELSE f.size END) 
+    ELSE sum(CASE WHEN f.size > $4::int8 OR NOT f.free THEN 0 ELSE f.size END)
       OVER (ORDER BY CASE WHEN $9::bool THEN f.size ELSE 0 END, f.id ROWS UNBOUNDED PRECEDING) <= $4::int8 END
   FROM (SELECT f.*, {free} AS free FROM found f) f WHERE (SELECT bytes FROM total) > $4::int8
 ) s
