@@ -2,10 +2,12 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"reflect"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
 )
 
 // ErrMixedTransactions is returned by a context publisher when the messages of one Publish call carry different
@@ -29,6 +31,20 @@ func ContextWithTx(ctx context.Context, tx SQLExecutor) context.Context {
 // ContextWithPgxTx is ContextWithTx for pgx.
 func ContextWithPgxTx(ctx context.Context, tx PgxExecutor) context.Context {
 	return context.WithValue(ctx, transactionKey{}, &carried{executor: pgxExecutor(tx), identity: tx})
+}
+
+// TxFromContext gives the *sql.Tx that a context carries: a message's of NewInbox, or what ContextWithTx has put there.
+// Only the innermost counts.
+func TxFromContext(ctx context.Context) (*sql.Tx, bool) { return carriedAs[*sql.Tx](ctx) }
+
+// PgxTxFromContext is TxFromContext for pgx.
+func PgxTxFromContext(ctx context.Context) (pgx.Tx, bool) { return carriedAs[pgx.Tx](ctx) }
+
+func carriedAs[T any](ctx context.Context) (tx T, ok bool) {
+	if c, _ := ctx.Value(transactionKey{}).(*carried); c != nil && c.executor != nil {
+		tx, ok = c.identity.(T)
+	}
+	return tx, ok
 }
 
 // transactionOf finds the one transaction that all messages carry.

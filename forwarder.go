@@ -20,6 +20,7 @@ import (
 var (
 	errNilContext = errors.New("outbox: ctx: it is nil; pass context.Background()")
 	errNilPool    = errors.New("outbox: pool: it is nil")
+	errNilDB      = errors.New("outbox: db: it is nil")
 )
 
 // Forwarder moves committed messages from the outbox to a broker: each at least once, those of one key in order, each

@@ -37,6 +37,7 @@ var ofTheLibrary = map[string][]outbox.Role{
 	"Repark": roles(forwards, operator), "Release": roles(forwards, operator),
 	"AssignXid": everybody, "StuckKeys": roles(forwards, operator), "ReadBell": roles(forwards), "SetBell": roles(forwards),
 	"Stats": roles(forwards, operator), "ListenBell": everybody, "Versions": roles(forwards, consumer, operator),
+	"Receive": roles(consumer), "Prune": roles(consumer), "Database": everybody,
 	"Inspect": everybody, "Privileges": everybody, "Installed": everybody,
 	"MigrateSettings": everybody, "MigrateLock": everybody, "CreateSchema": roles(),
 }

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -61,7 +60,7 @@ func MigrateSQL(ctx context.Context, db *sql.DB, schema Schema) error {
 	case ctx == nil:
 		return errNilContext
 	case db == nil:
-		return errors.New("outbox: db: it is nil")
+		return errNilDB
 	}
 	return migrate(ctx, newSQLTransactor(db), schema)
 }

@@ -119,6 +119,11 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	}
 	ctx, cancel := p.context(messages[0].Context())
 	defer cancel()
+	return p.write(ctx, execute, topic, messages, rows)
+}
+
+// write writes what prepare has checked.
+func (p *Publisher) write(ctx context.Context, execute executor, topic string, messages []*message.Message, rows []row) error {
 	for from := 0; from < len(messages); {
 		to := chunkEnd(rows, from)
 		if err := p.insert(ctx, execute, topic, messages[from:to], rows[from:to]); err != nil {

@@ -33,7 +33,7 @@ func newWriting(t *testing.T) writing {
 	return w
 }
 
-func openSQL(t *testing.T, driver, url string) *sql.DB {
+func openSQL(t testing.TB, driver, url string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, url)
 	require.NoError(t, err)

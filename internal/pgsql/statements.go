@@ -42,6 +42,11 @@ type Statements struct {
 	Stats      string `sql:"stats"`
 	ListenBell string `sql:"listen"`
 
+	// Consuming.
+	Receive  string `sql:"receive"`
+	Prune    string `sql:"prune"`
+	Database string `sql:"database"`
+
 	// Looking at the schema, and migrating it.
 	Versions        string `sql:"versions"`
 	Inspect         string `sql:"inspect"`

@@ -1,0 +1,85 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// sqlInbox is an inbox's database for database/sql.
+type sqlInbox struct {
+	sqlDatabase
+	db     *sql.DB
+	config InboxConfig
+}
+
+func newSQLInbox(db *sql.DB, config InboxConfig) sqlInbox {
+	return sqlInbox{sqlDatabase{db}, db, config}
+}
+
+func (d sqlInbox) begin(ctx context.Context, receive string, id identity) (inboxTx, bool, error) {
+	t := &sqlInboxTx{timeout: d.config.TxTimeout}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	var inserted int64
+	err := t.limited(func() (err error) {
+		if t.tx, err = d.db.BeginTx(t.ctx, d.config.TxOptions); err != nil {
+			return err
+		}
+		result, err := t.tx.ExecContext(t.ctx, receive, id.consumer, id.handler, id.message)
+		if err != nil {
+			return err
+		}
+		inserted, err = result.RowsAffected()
+		return err
+	})
+	if err != nil {
+		t.rollback(ctx)
+		return nil, false, err
+	}
+	return t, inserted == 1, nil
+}
+
+// sqlInboxTx has a context of its own, since database/sql rolls back when that of BeginTx ends.
+type sqlInboxTx struct {
+	tx      *sql.Tx
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timeout time.Duration
+}
+
+func (t *sqlInboxTx) carry(ctx context.Context) context.Context { return ContextWithTx(ctx, t.tx) }
+
+func (t *sqlInboxTx) execute(ctx context.Context, query string, args ...any) (int64, error) {
+	return sqlExecutor(t.tx)(ctx, query, args...)
+}
+
+func (t *sqlInboxTx) commit(context.Context) error {
+	defer t.cancel(nil)
+	err := t.limited(t.tx.Commit)
+	if errors.Is(err, sql.ErrTxDone) && t.ctx.Err() == nil {
+		return errEndedByHandler
+	}
+	return err
+}
+
+func (t *sqlInboxTx) rollback(context.Context) {
+	defer t.cancel(nil)
+	if t.tx != nil {
+		_ = t.limited(t.tx.Rollback)
+	}
+}
+
+// limited ends the transaction if a step takes too long.
+func (t *sqlInboxTx) limited(step func() error) error {
+	if t.timeout >= 0 {
+		timer := time.AfterFunc(t.timeout, func() { t.cancel(context.DeadlineExceeded) })
+		defer timer.Stop()
+	}
+	err := step()
+	if cause := context.Cause(t.ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
