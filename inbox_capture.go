@@ -24,7 +24,7 @@ func (i *Inbox) capture(ctx, own context.Context, tx inboxTx, msg *message.Messa
 		return ErrNoPublishTopic
 	}
 	for _, m := range produced {
-		inherit(m, msg, own)
+		inherit(own, m, msg)
 	}
 	rows, err := i.publisher.config.prepare(topic, produced)
 	if err != nil {
@@ -36,7 +36,7 @@ func (i *Inbox) capture(ctx, own context.Context, tx inboxTx, msg *message.Messa
 }
 
 // inherit gives a produced message what the router would have given it, unless it has its own.
-func inherit(m, from *message.Message, ctx context.Context) {
+func inherit(ctx context.Context, m, from *message.Message) {
 	if m == nil || m == from {
 		return
 	}

@@ -45,7 +45,7 @@ func inTx(ctx context.Context, statement string, args ...any) error {
 
 // copies runs a handler on two copies of a message. The first is in the middle when the second comes and has to wait for
 // it; then the first ends with an error, or with none.
-func copies(t *testing.T, c consuming, inbox *outbox.Inbox, firstEnds error) (first, second error, handled int) {
+func copies(t *testing.T, c consuming, inbox *outbox.Inbox, firstEnds error) (handled int, first, second error) {
 	t.Helper()
 	var count atomic.Int32
 	inside, goOn := make(chan struct{}), make(chan struct{})
@@ -65,7 +65,7 @@ func copies(t *testing.T, c consuming, inbox *outbox.Inbox, firstEnds error) (fi
 	c.waiting(t, 1)
 	close(goOn)
 	copies.Wait()
-	return first, second, int(count.Load())
+	return int(count.Load()), first, second
 }
 
 var levels = []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
@@ -77,7 +77,7 @@ func TestACopyWaitsForTheFirstAndIsSkippedWhenThatCommits(t *testing.T) {
 			config := serviceConfig()
 			config.Consumer, config.TxOptions = level.String(), &sql.TxOptions{Isolation: level}
 			inbox := c.inbox(t, 2, config)
-			first, second, handled := copies(t, c, inbox, nil)
+			handled, first, second := copies(t, c, inbox, nil)
 			require.NoError(t, first)
 			require.Equal(t, 1, handled)
 			if level > sql.LevelReadCommitted { // its snapshot is older than the first's commit
@@ -98,7 +98,7 @@ func TestACopyRunsWhenTheFirstRollsBack(t *testing.T) {
 		for _, level := range levels {
 			config := serviceConfig()
 			config.Consumer, config.TxOptions = level.String(), &sql.TxOptions{Isolation: level}
-			first, second, handled := copies(t, c, c.inbox(t, 2, config), broken)
+			handled, first, second := copies(t, c, c.inbox(t, 2, config), broken)
 			require.ErrorIs(t, first, broken)
 			require.NoError(t, second)
 			require.Equal(t, 2, handled)
@@ -113,7 +113,7 @@ func TestInboxDoesNotInheritTheDatabasesIsolationLevel(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		execute(t, c.pool, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
-		first, second, handled := copies(t, c, c.inbox(t, 2, serviceConfig()), nil)
+		handled, first, second := copies(t, c, c.inbox(t, 2, serviceConfig()), nil)
 		require.NoError(t, first)
 		require.NoError(t, second)
 		require.Equal(t, 1, handled)

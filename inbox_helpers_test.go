@@ -34,7 +34,7 @@ var consumerDrivers = map[string]func(url string) func(testing.TB, int, outbox.I
 func pgxInboxes(url string) func(testing.TB, int, outbox.InboxConfig) *outbox.Inbox {
 	return func(t testing.TB, conns int, config outbox.InboxConfig) *outbox.Inbox {
 		t.Helper()
-		pool := testdb.Open(t, url, func(c *pgxpool.Config) { c.MaxConns = int32(conns) }) //nolint:gosec // a few
+		pool := testdb.Open(t, url, func(c *pgxpool.Config) { c.MaxConns = int32(conns) })
 		inbox, err := outbox.NewPgxInbox(pool, config, nil)
 		require.NoError(t, err)
 		return inbox
@@ -98,10 +98,12 @@ func handle(h message.HandlerFunc, msg *message.Message) error {
 }
 
 func (c consuming) effects(t testing.TB, id string) int {
+	t.Helper()
 	return c.number(t, `public.effects WHERE id = $1`, id)
 }
 
 func (c consuming) recorded(t testing.TB, id string) int {
+	t.Helper()
 	return c.number(t, `public.outbox_inbox WHERE message_id = $1`, id)
 }
 
@@ -119,5 +121,5 @@ func (c consuming) waiting(t testing.TB, sessions int) {
 	})
 }
 
-// consumer is a config that needs no router.
+// serviceConfig needs no router.
 func serviceConfig() outbox.InboxConfig { return outbox.InboxConfig{Consumer: "shop"} }

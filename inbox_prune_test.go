@@ -114,9 +114,8 @@ func TestPruneSaysWhenTheTablesAreMissing(t *testing.T) {
 		config.Schema.Table = "elsewhere"
 		_, err := c.inbox(t, 1, config).Prune(t.Context())
 		require.ErrorContains(t, err, `outbox: pruning the inbox of "public"."elsewhere"`)
-		require.Equal(t, "42P01", code(err))
+		require.ErrorIs(t, err, outbox.ErrSchemaVersion)
 		_, err = c.inbox(t, 1, config).Prune(nil) //nolint:staticcheck // that is what is tested
 		require.ErrorContains(t, err, "outbox: ctx: it is nil")
 	})
-	require.NoError(t, outbox.InboxConfig{}.Validate())
 }

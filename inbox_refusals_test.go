@@ -96,7 +96,7 @@ func TestInboxSaysWhatIsWrongWithItsTables(t *testing.T) {
 	url := testdb.URL(t)
 	pool := testdb.Open(t, url)
 	inbox := pgxInboxes(url)(t, 1, serviceConfig())
-	h := inbox.Middleware(func(msg *message.Message) ([]*message.Message, error) { return nil, nil })
+	h := inbox.Middleware(func(*message.Message) ([]*message.Message, error) { return nil, nil })
 	err := handle(h, incoming(t, "a"))
 	require.ErrorIs(t, err, outbox.ErrSchemaVersion)
 	require.ErrorContains(t, err, "run Migrate")
@@ -126,7 +126,7 @@ func TestTheConsumersRoleSuffices(t *testing.T) {
 	} {
 		inbox, err := inbox(grantedPool(t, url, outbox.Schema{}, consumer))
 		require.NoError(t, err)
-		h := inbox.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+		h := inbox.Middleware(func(*message.Message) ([]*message.Message, error) {
 			return []*message.Message{message.NewMessage(name, nil)}, nil
 		})
 		require.NoError(t, handle(h, incoming(t, "a")))

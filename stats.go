@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/watermill-outbox/watermill-outbox/internal/pgsql"
@@ -47,11 +46,11 @@ func ReadStats(ctx context.Context, pool *pgxpool.Pool, schema Schema) (Stats, e
 	return s, nil
 }
 
-// withSchemaHint makes ErrSchemaVersion of the server's complaint that a table or column is not there.
+// withSchemaHint makes ErrSchemaVersion of the server's complaint that a table or column is not there, in any driver's words.
 func withSchemaHint(err error) error {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		switch pgErr.Code {
+	var answer interface{ SQLState() string }
+	if errors.As(err, &answer) {
+		switch answer.SQLState() {
 		case "3F000", "42P01", "42703": // invalid_schema_name, undefined_table, undefined_column
 			return fmt.Errorf("%w: %w", ErrSchemaVersion, err)
 		}
