@@ -24,16 +24,22 @@ import (
 
 const childVariable = "OUTBOX_TEST_CHILD"
 
-// childOrder says what a forwarder process is to do.
+// childOrder says what a process is to do.
 type childOrder struct {
 	URL, Ledger, Name string
-	Workers, Batch    int
-	PollInterval      time.Duration
-	RetryInitial      time.Duration
-	MaxLatency        time.Duration // a publish takes up to this
+
+	// A consumer's.
+	Exchange string // its address; "": it is a forwarder
+	Driver   string
+
+	// A forwarder's.
+	Workers, Batch int
+	PollInterval   time.Duration
+	RetryInitial   time.Duration
+	MaxLatency     time.Duration // a publish takes up to this
 }
 
-// process is a forwarder process.
+// process is a forwarder process, or a consumer's.
 type process struct {
 	name   string
 	source *source
@@ -46,7 +52,7 @@ type process struct {
 
 var processes atomic.Int64
 
-// launch starts a forwarder process. It ends with the test at the latest.
+// launch starts a process. It ends with the test at the latest.
 func launch(t testing.TB, l *ledger, order childOrder) *process {
 	t.Helper()
 	p, err := startProcess(l, order)
@@ -140,7 +146,7 @@ func (s slow) Publish(topic string, messages ...*message.Message) error {
 	return s.Publisher.Publish(topic, messages...)
 }
 
-// runChild is the main function of a forwarder process.
+// runChild is the main function of a process.
 func runChild(text string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -156,6 +162,13 @@ func runChild(text string) error {
 	if err != nil {
 		return err
 	}
+	if order.Exchange != "" {
+		return runConsumer(ctx, order)
+	}
+	return runForwarder(ctx, client, order)
+}
+
+func runForwarder(ctx context.Context, client *client, order childOrder) error {
 	config, err := pgxpool.ParseConfig(order.URL)
 	if err != nil {
 		return err
