@@ -44,6 +44,9 @@ func (o *Ours) Name() string {
 // Table implements Relay.
 func (o *Ours) Table() string { return o.schema.String() }
 
+// Schema names the tables.
+func (o *Ours) Schema() outbox.Schema { return o.schema }
+
 // Create implements Relay.
 func (o *Ours) Create(ctx context.Context) error {
 	if err := outbox.Migrate(ctx, o.pool, o.schema); err != nil {
