@@ -44,7 +44,7 @@ var (
 		},
 		Consumer: append([]object{versions, {"TABLE", "inbox", "SELECT INSERT DELETE"}}, writing...),
 		Operator: {
-			schemaUsage, versions, {"TABLE", "outbox", "SELECT INSERT UPDATE"}, {"TABLE", "dead", "SELECT UPDATE DELETE"},
+			schemaUsage, versions, {"TABLE", "outbox", "SELECT INSERT UPDATE"}, {"TABLE", "dead", "SELECT DELETE"},
 		},
 	}
 )

@@ -13,6 +13,9 @@ import (
 //go:embed statements/*.sql
 var statementFiles embed.FS
 
+//go:embed fragments/dead_filter.sql
+var deadFilter string
+
 // Statements are the rendered texts; the tag names the file.
 type Statements struct {
 	// Writing.
@@ -47,6 +50,13 @@ type Statements struct {
 	Prune    string `sql:"prune"`
 	Database string `sql:"database"`
 
+	// The operator's tool for dead letters.
+	DeadSettings string `sql:"dead_settings"`
+	DeadList     string `sql:"dead_list" form:"filtered"`
+	DeadLock     string `sql:"dead_lock" form:"filtered"`
+	DeadRequeue  string `sql:"dead_requeue" form:"filtered"`
+	DeadDiscard  string `sql:"dead_discard" form:"filtered"`
+
 	// Looking at the schema, and migrating it.
 	Versions        string `sql:"versions"`
 	Inspect         string `sql:"inspect"`
@@ -57,11 +67,13 @@ type Statements struct {
 	CreateSchema    string `sql:"create_schema"`
 }
 
-// forms are what a statement that has several is completed with; claim.sql tells what they are for.
+// forms are what a statement is completed with that has several (claim.sql tells what for) or shares a part with others.
 var forms = map[string]*strings.Replacer{
 	"":       strings.NewReplacer(),
 	"free":   strings.NewReplacer("{lock}", "FOR UPDATE NOWAIT", "{free}", "true"),
 	"around": strings.NewReplacer("{lock}", "", "{free}", "f.tid IN (SELECT tid FROM unlocked)"),
+
+	"filtered": strings.NewReplacer("{filter}", deadFilter),
 }
 
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)
