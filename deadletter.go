@@ -147,7 +147,7 @@ func (d *DeadLetters) Requeue(ctx context.Context, filter DeadLetterFilter) (int
 //
 // A quarantined key whose last failed letter goes is free again: those that only followed it go back to the outbox and are
 // forwarded in their order, as after a Requeue. They don't count. Discarding a part of those that followed changes nothing
-// for the rest.
+// for the rest. With a logger there is a line about old ones that go back, as for Requeue.
 func (d *DeadLetters) Discard(ctx context.Context, filter DeadLetterFilter) (int64, error) {
 	return d.move(ctx, "discarding", d.sql.DeadDiscard, filter)
 }

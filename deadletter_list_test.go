@@ -46,17 +46,17 @@ func TestAListedLetterTellsAllThatIsKnown(t *testing.T) {
 func TestOddLettersAreListedLikeAnyOther(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
-	put(t, pool, "orders", "", numbered(1, 8)...)
+	put(t, pool, "orders", "", numbered(1, 9)...)
 	bury(t, pool, "true")
 	for id, set := range map[int]string{
 		1: `metadata = '{"a": 1}'`, 2: `metadata = '[]'`, 3: `metadata = 'null'`, 4: `metadata = '{"a": null}'`, 5: `payload = NULL`, 6: `payload = ''`,
-		7: `created_at = '-infinity', died_at = 'infinity'`, 8: `died_at = now() + interval '1 hour'`,
+		7: `created_at = '-infinity', died_at = 'infinity'`, 9: `died_at = '0001-01-01'`, 8: `died_at = now() + interval '1 hour'`,
 	} {
 		_, err := pool.Exec(t.Context(), `UPDATE public.outbox_dead SET `+set+` WHERE id = $1`, id)
 		require.NoError(t, err)
 	}
 	letters := list(t, pool, outbox.DeadLetterFilter{})
-	require.Len(t, letters, 8)
+	require.Len(t, letters, 9)
 	for _, l := range letters[:4] {
 		require.Nil(t, l.Metadata)
 	}
@@ -66,6 +66,7 @@ func TestOddLettersAreListedLikeAnyOther(t *testing.T) {
 	require.Zero(t, letters[6].CreatedAt)
 	require.Zero(t, letters[6].DiedAt)
 	require.Zero(t, letters[7].Age, "by a clock ahead of ours")
+	require.Greater(t, letters[8].Age, 200*365*24*time.Hour, "more than a Duration takes")
 }
 
 // 1,000 letters, and in the middle of pages ids that a reset sequence has given again.

@@ -5,7 +5,7 @@
 SELECT p.id, p.topic, p.key, p.uuid, p.payload, p.metadata::text, p.attempts, p.last_error,
   CASE WHEN isfinite(p.created_at) THEN (extract(epoch FROM p.created_at) * 1000000)::int8 END,
   CASE WHEN isfinite(p.died_at) THEN (extract(epoch FROM p.died_at) * 1000000)::int8 END,
-  CASE WHEN isfinite(p.died_at) THEN greatest(0, (extract(epoch FROM clock_timestamp() - p.died_at) * 1000000)::int8) END,
+  CASE WHEN isfinite(p.died_at) THEN greatest(0, least(9000000000000000, (extract(epoch FROM clock_timestamp() - p.died_at) * 1000000)::int8)) END,
   p.holds, p.tail
 FROM (
   SELECT d.* FROM {dead} d WHERE {filter} ORDER BY d.id FETCH FIRST ($8::int8) ROWS WITH TIES
