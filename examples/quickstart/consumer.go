@@ -6,83 +6,84 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
 )
 
-// consumer reads what the broker delivers, and keeps a ledger of it.
+// consumer books the orders that the broker delivers, in the same database for brevity. Messages come at least once; its
+// inbox lets each take effect once.
 type consumer struct {
-	messages <-chan *message.Message
-	ended    chan struct{}
+	router *message.Router
+	close  func() error // lets what is being handled end; a second time it does nothing
 
-	mu     sync.Mutex
-	ledger ledger
+	acknowledged atomic.Int64
+	suppressed   atomic.Int64 // copies that the inbox knew
 }
 
-// ledger is what has arrived.
-type ledger struct {
-	deliveries map[string]int // by order
-	last       map[int]int    // the highest number so far, by customer
-	outOfOrder int
-	duplicates int
-	latest     time.Time // when the last new order arrived
-	unreadable error
-}
-
-func startConsumer(ctx context.Context, subscriber message.Subscriber) (*consumer, error) {
-	messages, err := subscriber.Subscribe(context.WithoutCancel(ctx), topic) // until the broker is closed
+func startConsumer(ctx context.Context, d *database, subscriber message.Subscriber) (*consumer, error) {
+	pool, err := d.connect(ctx, "consumer", partitions)
 	if err != nil {
 		return nil, err
 	}
-	c := &consumer{
-		messages: messages,
-		ended:    make(chan struct{}),
-		ledger:   ledger{deliveries: map[string]int{}, last: map[int]int{}},
+	c := &consumer{}
+	inbox, err := outbox.NewPgxInbox(pool, outbox.InboxConfig{
+		Schema:      d.outbox(),
+		OnDuplicate: func(*message.Message) { c.suppressed.Add(1) },
+	}, nil)
+	if err != nil {
+		return nil, err
 	}
-	go c.consume()
+	if c.router, err = message.NewRouter(message.RouterConfig{CloseTimeout: patience}, nil); err != nil {
+		return nil, err
+	}
+	// The order matters: each try is a transaction of its own, and the inbox goes last.
+	retry := middleware.Retry{MaxRetries: 3, InitialInterval: 10 * time.Millisecond, ResetContextOnRetry: true}
+	c.router.AddMiddleware(c.count, retry.Middleware, middleware.Timeout(patience), middleware.Recoverer, inbox.Middleware)
+	c.router.AddConsumerHandler("bookkeeping", topic, subscriber, book)
+	ended := make(chan error, 1)
+	go func() { ended <- c.router.Run(context.WithoutCancel(ctx)) }() // until close
+	<-c.router.Running()
+	c.close = sync.OnceValue(func() error {
+		defer pool.Close()
+		return errors.Join(c.router.Close(), <-ended)
+	})
 	return c, nil
 }
 
-func (c *consumer) consume() {
-	defer close(c.ended)
-	for msg := range c.messages {
-		c.mu.Lock()
-		c.ledger.enter(msg)
-		c.mu.Unlock()
-		msg.Ack()
+// count counts what is acknowledged.
+func (c *consumer) count(h message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		produced, err := h(msg)
+		if err == nil {
+			c.acknowledged.Add(1)
+		}
+		return produced, err
 	}
 }
 
-// arrived is the number of orders of which the consumer knows.
-func (c *consumer) arrived() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.ledger.deliveries)
-}
-
-// close returns what has arrived, once nothing more can.
-func (c *consumer) close() ledger {
-	<-c.ended
-	return c.ledger
-}
-
-// enter notes a delivery. Messages come at least once, so a copy of a known order is a duplicate, whatever came between.
-// Of those that are new, each must carry its customer's next number.
-func (l *ledger) enter(msg *message.Message) {
+// book is the handler. It uses the inbox's transaction and knows nothing of copies: without the inbox they would be booked
+// like any other order.
+func book(msg *message.Message) error {
 	var o order
 	if err := json.Unmarshal(msg.Payload, &o); err != nil {
-		l.unreadable = errors.Join(l.unreadable, fmt.Errorf("message %s: %w", msg.UUID, err))
-		return
+		return fmt.Errorf("message %s: %w", msg.UUID, err)
 	}
-	l.deliveries[o.ID]++
-	if l.deliveries[o.ID] > 1 {
-		l.duplicates++
-		return
+	ctx := msg.Context()
+	tx, ok := outbox.PgxTxFromContext(ctx)
+	if !ok {
+		return errors.New("there is no inbox around the handler")
 	}
-	if o.Number != l.last[o.Customer]+1 {
-		l.outOfOrder++
+	if _, err := tx.Exec(ctx, `INSERT INTO bookings (order_id, customer, number) VALUES ($1, $2, $3)`, o.ID, o.Customer, o.Number); err != nil {
+		return err
 	}
-	l.last[o.Customer] = max(l.last[o.Customer], o.Number)
-	l.latest = time.Now()
+	_, err := tx.Exec(ctx, `UPDATE totals SET orders = orders + 1, cents = cents + $2 WHERE customer = $1`, o.Customer, o.Cents)
+	return err
 }
+
+// arrived is the number of orders that were booked.
+func (c *consumer) arrived() int { return int(c.acknowledged.Load() - c.suppressed.Load()) }

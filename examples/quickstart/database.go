@@ -21,8 +21,8 @@ type database struct {
 	pool   *pgxpool.Pool // for the business, and for looking at the outbox
 }
 
-// businessTables are the shop's own. A customer counts their orders, so that the consumer can tell whether one is missing
-// or came too early.
+// businessTables are the shop's, and the consumer's bookings and totals. A customer counts their orders, so that a booking
+// tells whether one is missing or came too early. Nothing keeps an order from being booked twice, but the inbox.
 const businessTables = `
 	CREATE TABLE customers (id integer PRIMARY KEY, orders integer NOT NULL DEFAULT 0);
 	CREATE TABLE orders (
@@ -31,7 +31,15 @@ const businessTables = `
 		number   integer NOT NULL,
 		cents    integer NOT NULL,
 		UNIQUE (customer, number)
-	);`
+	);
+	CREATE TABLE bookings (
+		seq      bigint      GENERATED ALWAYS AS IDENTITY,
+		order_id text        NOT NULL,
+		customer integer     NOT NULL,
+		number   integer     NOT NULL,
+		at       timestamptz NOT NULL DEFAULT clock_timestamp()
+	);
+	CREATE TABLE totals (customer integer PRIMARY KEY, orders bigint NOT NULL DEFAULT 0, cents bigint NOT NULL DEFAULT 0);`
 
 // openDatabase starts or finds a PostgreSQL, and makes the tables of the outbox and of the shop.
 func openDatabase(ctx context.Context) (*database, error) {
@@ -56,8 +64,12 @@ func (d *database) prepare(ctx context.Context) (err error) {
 	if _, err := d.pool.Exec(ctx, businessTables); err != nil {
 		return fmt.Errorf("making the shop's tables: %w", err)
 	}
-	_, err = d.pool.Exec(ctx, `INSERT INTO customers SELECT generate_series(1, $1::int)`, customers)
-	return err
+	for _, table := range []string{"customers", "totals"} {
+		if _, err := d.pool.Exec(ctx, `INSERT INTO `+table+` SELECT generate_series(1, $1::int)`, customers); err != nil {
+			return fmt.Errorf("filling the table %s: %w", table, err)
+		}
+	}
+	return nil
 }
 
 // outbox names the outbox. In your program the zero value, public.outbox, will do.

@@ -2,7 +2,8 @@
 //
 //	go run ./examples/quickstart
 //
-// Read story.go first, then shop.go (how a message is written) and forwarders.go (how it gets to the broker).
+// Read story.go first, then shop.go (how a message is written), forwarders.go (how it gets to the broker), consumer.go (how
+// it takes effect once) and deadletters.go (what if the broker does not take it).
 package main
 
 import (

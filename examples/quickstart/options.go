@@ -14,8 +14,9 @@ type options struct {
 	duration time.Duration
 }
 
-const usage = `Plays a shop: customers order, some orders are rolled back, the broker fails for a while, a
-forwarder's connections are cut. Then it counts: nothing may be lost, leaked or out of order.
+const usage = `Plays a shop: customers order, some orders are rolled back, the broker fails for a while, chokes on
+one message, and delivers others twice, and a forwarder's connections are cut. Then it counts: no order
+may be lost, leaked, booked twice or out of order.
 
 Usage:
   go run ./examples/quickstart [flags]
@@ -40,7 +41,7 @@ Exit status: 0 when every invariant holds, 1 when one does not, 2 for wrong flag
 
 // parseOptions reads the command line. Asked for help, it prints it and returns flag.ErrHelp.
 func parseOptions(args []string, stdout io.Writer) (options, error) {
-	o := options{orders: 30_000, duration: 10 * time.Second}
+	o := options{orders: 8_000, duration: 10 * time.Second}
 	defaults := o
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are the caller's to print

@@ -26,6 +26,9 @@ func TestShopLosesNothingAndLeavesNothingBehind(t *testing.T) {
 	require.Equal(t, exitOK, code, stdout+stderr)
 	require.Contains(t, stdout, "Every invariant holds.")
 	require.Contains(t, stdout, "The broker is back")
+	require.Regexp(t, `A dead letter: order [0-9a-f]{8} of customer-7, ".*the broker chokes on this message"`, stdout)
+	require.Regexp(t, `the customer's [1-9]\d* orders are requeued`, stdout)
+	require.Regexp(t, `duplicates suppressed *│ *[1-9]`, stdout)
 	require.Regexp(t, `All [1-9]\d* connections of forwarder 2 are cut`, stdout)
 	require.NotContains(t, stdout, "\x1b", "no colours and no cursor movements off a terminal")
 
@@ -41,7 +44,7 @@ func TestHelpShowsFlagsAndExamples(t *testing.T) {
 	code, stdout, stderr := play("--help")
 	require.Equal(t, exitOK, code)
 	require.Empty(t, stderr)
-	for _, want := range []string{"-orders", "-duration", "DATABASE_URL", "Examples:", "default 30000", "default 10s"} {
+	for _, want := range []string{"-orders", "-duration", "DATABASE_URL", "Examples:", "default 8000", "default 10s"} {
 		require.Contains(t, stdout, want)
 	}
 }

@@ -2,54 +2,46 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
 )
 
-// deliver enters orders of one customer, by number, into a new ledger.
-func deliver(t *testing.T, numbers ...int) ledger {
-	t.Helper()
-	l := ledger{deliveries: map[string]int{}, last: map[int]int{}}
-	for _, n := range numbers {
-		payload, err := json.Marshal(order{ID: string(rune('a' + n)), Customer: 7, Number: n})
-		require.NoError(t, err)
-		l.enter(message.NewMessage("", payload))
-	}
-	return l
-}
-
-func TestLedgerTellsDuplicatesFromDisorder(t *testing.T) {
-	for _, test := range []struct {
-		name                   string
-		numbers                []int
-		duplicates, outOfOrder int
+func TestBalanceCountsWhatIsBroken(t *testing.T) {
+	t.Setenv("DATABASE_URL", testdb.URL(t))
+	d, err := openDatabase(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.close()) }()
+	for name, test := range map[string]struct {
+		book string
+		want report
 	}{
-		{"in order", []int{1, 2, 3}, 0, 0},
-		{"once more, later", []int{1, 2, 1, 3}, 1, 0},
-		{"overtaken", []int{1, 3, 2}, 0, 2},
-		{"with a gap", []int{1, 3, 4}, 0, 1},
+		"all is well":  {`(1), (2), (3)`, report{booked: 3}},
+		"lost":         {`(1), (2)`, report{booked: 2, lost: 1, wrong: 1}},
+		"leaked":       {`(1), (2), (3), (4)`, report{booked: 3, leaked: 1, wrong: 1}},
+		"booked twice": {`(1), (2), (2), (3)`, report{booked: 3, twice: 1, outOfOrder: 1, wrong: 1}},
+		"out of order": {`(1), (3), (2)`, report{booked: 3, outOfOrder: 2}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			l := deliver(t, test.numbers...)
-			require.Equal(t, test.duplicates, l.duplicates)
-			require.Equal(t, test.outOfOrder, l.outOfOrder)
-			require.NoError(t, l.unreadable)
+		t.Run(name, func(t *testing.T) {
+			_, err := d.pool.Exec(t.Context(), `TRUNCATE bookings, orders; UPDATE totals SET orders = 0, cents = 0;
+				INSERT INTO orders SELECT g, 7, g, 100 FROM generate_series(1, 3) g;
+				INSERT INTO bookings (order_id, customer, number) SELECT n, 7, n FROM (VALUES `+test.book+`) b(n);
+				UPDATE totals SET (orders, cents) = (SELECT count(*), 100 * count(*) FROM bookings) WHERE customer = 7`)
+			require.NoError(t, err)
+			got := report{}
+			require.NoError(t, got.count(t.Context(), d.pool))
+			got.perSecond, test.want.committed = 0, 3
+			require.Equal(t, test.want, got)
 		})
 	}
 }
 
-func TestUnreadableMessageIsNotOverlooked(t *testing.T) {
-	l := deliver(t)
-	l.enter(message.NewMessage("odd", []byte("{")))
-	require.ErrorContains(t, l.unreadable, "odd")
-}
-
 func TestReportShowsWhatIsBroken(t *testing.T) {
 	for name, broken := range map[string]report{
-		"lost": {lost: 1}, "leaked": {leaked: 1}, "out of order": {outOfOrder: 1}, "left": {left: 1},
+		"lost": {lost: 1}, "leaked": {leaked: 1}, "twice": {twice: 1}, "wrong": {wrong: 1}, "out of order": {outOfOrder: 1},
+		"left": {left: 1}, "still dead": {dead: requeued{after: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -60,7 +52,7 @@ func TestReportShowsWhatIsBroken(t *testing.T) {
 		})
 	}
 	var out bytes.Buffer
-	(&report{committed: 12345, forwarded: 12345}).print(newScreen(&out))
+	(&report{committed: 12345, booked: 12345}).print(newScreen(&out))
 	require.Contains(t, out.String(), "12,345")
 	require.NotContains(t, out.String(), "broken")
 }

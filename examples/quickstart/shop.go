@@ -24,6 +24,7 @@ const (
 	customers = 200
 	clerks    = 16 // take orders side by side, each in a transaction
 	declined  = 10 // one card in so many is declined
+	regular   = 7  // this customer makes one order in twenty
 )
 
 // order is a row of the shop's, and the payload of the message about it.
@@ -81,6 +82,9 @@ func (s *shop) trade(ctx context.Context) error {
 // take takes one order: the business and its message in one transaction.
 func (s *shop) take(ctx context.Context) error {
 	o := order{ID: watermill.NewUUID(), Customer: 1 + rand.IntN(customers), Cents: 100 + rand.IntN(10_000)}
+	if rand.IntN(20) == 0 {
+		o.Customer = regular
+	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -114,9 +118,11 @@ func (s *shop) announce(ctx context.Context, tx *sql.Tx, o order) error {
 		return err
 	}
 	msg := message.NewMessageWithContext(ctx, o.ID, payload)
-	outbox.SetKey(msg, "customer-"+strconv.Itoa(o.Customer))
+	outbox.SetKey(msg, keyOf(o.Customer))
 	return s.publisher.WithTx(tx).Publish(topic, msg)
 }
+
+func keyOf(customer int) string { return "customer-" + strconv.Itoa(customer) }
 
 func (s *shop) close() error { return s.db.Close() }
 

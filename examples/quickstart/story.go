@@ -13,12 +13,13 @@ import (
 
 // When things happen, as shares of the trading.
 const (
+	poisonComes   = 0.10
 	brokerFails   = 0.25
 	brokerReturns = 0.50
 	connectionCut = 0.70
 )
 
-// patience is how long the outbox may take to run empty after the shop has closed.
+// patience is how long nothing may leave the outbox after the shop has closed, before it counts as stuck.
 const patience = 20 * time.Second
 
 // story is who takes part.
@@ -29,6 +30,7 @@ type story struct {
 	consumer   *consumer
 	forwarders forwarders
 	shop       *shop
+	requeued   requeued
 }
 
 // tell plays the whole story, and reports what came of it.
@@ -41,9 +43,10 @@ func tell(ctx context.Context, options options, screen *screen) (r *report, err 
 	defer func() { err = errors.Join(err, database.close()) }()
 
 	s := &story{screen: screen, database: database, broker: newBroker()}
-	if s.consumer, err = startConsumer(ctx, s.broker); err != nil {
+	if s.consumer, err = startConsumer(ctx, database, s.broker); err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, s.consumer.close()) }() // a second time: nothing
 	if s.forwarders, err = startForwarders(ctx, database, s.broker, 3); err != nil {
 		return nil, err
 	}
@@ -72,11 +75,22 @@ func (s *story) play(ctx context.Context) error {
 		return err
 	}
 	s.screen.say("The shop has closed. What is left in the outbox goes out.")
-	return s.awaitEmptyOutbox(ctx)
+	if err := s.awaitEmptyOutbox(ctx); err != nil {
+		return err
+	}
+	var err error
+	s.requeued, err = s.repair(ctx)
+	return err
 }
 
 // goWrong lets things go wrong while the shop trades.
 func (s *story) goWrong(ctx context.Context) error {
+	if err := s.reach(ctx, poisonComes); err != nil {
+		return err
+	}
+	s.broker.chokes.Store(true)
+	s.screen.bad("The broker chokes on the next order of %s, for good.", keyOf(regular))
+
 	if err := s.reach(ctx, brokerFails); err != nil {
 		return err
 	}
@@ -110,10 +124,13 @@ func (s *story) reach(ctx context.Context, share float64) error {
 }
 
 func (s *story) awaitEmptyOutbox(ctx context.Context) error {
-	deadline := time.Now().Add(patience)
+	last, since := -1, time.Now()
 	return poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		left, err := s.left(ctx)
-		return left == 0 || time.Now().After(deadline), err
+		if left != last {
+			last, since = left, time.Now()
+		}
+		return left == 0 || time.Since(since) > patience, err
 	})
 }
 
@@ -134,15 +151,19 @@ func (s *story) end(ctx context.Context) (*report, error) {
 	if err := s.forwarders.stop(); err != nil {
 		return nil, fmt.Errorf("stopping the forwarders: %w", err)
 	}
-	if err := s.broker.Close(); err != nil {
+	if err := s.consumer.close(); err != nil {
 		return nil, err
 	}
-	ledger := s.consumer.close()
-	left, err := s.left(ctx)
-	if err != nil {
+	r := &report{
+		rolledBack: int(s.shop.rolledBack.Load()),
+		suppressed: int(s.consumer.suppressed.Load()),
+		dead:       s.requeued,
+	}
+	var err error
+	if r.left, err = s.left(ctx); err != nil {
 		return nil, err
 	}
-	return newReport(ctx, s.database, s.shop, ledger, left)
+	return r, r.count(ctx, s.database.pool)
 }
 
 // poll asks again and again until the answer is yes, an error, or ctx is done.
