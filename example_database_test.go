@@ -3,7 +3,11 @@ package outbox_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -19,7 +23,8 @@ func openExampleDatabase(ctx context.Context) (pool *pgxpool.Pool, db *sql.DB, c
 	config.MaxConns = 10 // a forwarder needs a connection a worker and one more
 	pool, err = pgxpool.NewWithConfig(ctx, config)
 	must(err)
-	_, err = pool.Exec(ctx, `CREATE SCHEMA shop; CREATE TABLE shop.orders (customer text, body text)`)
+	_, err = pool.Exec(ctx, `CREATE SCHEMA shop; CREATE TABLE shop.orders (customer text, body text);
+		CREATE TABLE shop.emails (id bigint GENERATED ALWAYS AS IDENTITY, body text)`)
 	must(err)
 	db = stdlib.OpenDBFromPool(pool)
 	return pool, db, func() {
@@ -40,6 +45,43 @@ func inTransaction(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) e
 		return err
 	}
 	return tx.Commit()
+}
+
+// twice is a broker that delivers everything twice.
+type twice struct{ *gochannel.GoChannel }
+
+func (b twice) Publish(topic string, messages ...*message.Message) error {
+	for _, msg := range messages {
+		if err := errors.Join(b.GoChannel.Publish(topic, msg), b.GoChannel.Publish(topic, msg.Copy())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reports tells what a router has handled.
+func reports(handled chan<- string) message.HandlerMiddleware {
+	return func(h message.HandlerFunc) message.HandlerFunc {
+		return func(msg *message.Message) ([]*message.Message, error) {
+			produced, err := h(msg)
+			if err == nil {
+				handled <- string(msg.Payload)
+			}
+			return produced, err
+		}
+	}
+}
+
+func printEmails(ctx context.Context, db *sql.DB) {
+	rows, err := db.QueryContext(ctx, `SELECT body FROM shop.emails ORDER BY id`)
+	must(err)
+	defer func() { must(rows.Close()) }()
+	for rows.Next() {
+		var body string
+		must(rows.Scan(&body))
+		fmt.Println("email about", body)
+	}
+	must(rows.Err())
 }
 
 func must(err error) {

@@ -163,7 +163,8 @@ func (s *story) end(ctx context.Context) (*report, error) {
 	if r.left, err = s.left(ctx); err != nil {
 		return nil, err
 	}
-	return r, r.count(ctx, s.database.pool)
+	err = r.count(ctx, s.database.pool)
+	return r, err
 }
 
 // poll asks again and again until the answer is yes, an error, or ctx is done.
