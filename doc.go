@@ -1,7 +1,8 @@
-// Package outbox is a transactional outbox for Watermill on PostgreSQL.
+// Package outbox is a transactional outbox and inbox for Watermill on PostgreSQL.
 //
 // A [Publisher] writes messages into a table, in the transaction that changes the business's rows. A [Forwarder] takes
-// them from there to any Watermill publisher: Kafka, NATS, RabbitMQ, … Any number of forwarders may share one outbox.
+// them from there to any Watermill publisher: Kafka, NATS, RabbitMQ, … Any number of forwarders may share one outbox. An
+// [Inbox] is a middleware that lets a message take effect once, though it may come twice.
 //
 //	tx, _ := db.BeginTx(ctx, nil)
 //	publisher, _ := outbox.NewPublisher(tx, outbox.PublisherConfig{}, logger)
@@ -11,7 +12,11 @@
 //	forwarder, _ := outbox.NewForwarder(pool, kafka, outbox.ForwarderConfig{}, logger)
 //	forwarder.Run(ctx)                        // until ctx is done
 //
-// [Migrate] makes the tables, [CheckSchema] says whether they fit, [Grants] what each database role needs, [ReadStats]
+//	inbox, _ := outbox.NewInbox(db, outbox.InboxConfig{}, logger)
+//	router.AddMiddleware(inbox.Middleware)    // handlers find their transaction with TxFromContext
+//
+// [DeadLetters] shows the messages that could not be published, puts them back or discards them. [SchemaAdapter] and
+// [OffsetsAdapter] let watermill-sql's own Publisher and Subscriber work on the outbox. [Migrate] makes the tables, [CheckSchema] says whether they fit, [Grants] what each database role needs, [ReadStats]
 // what is in them.
 //
 // # Guarantees
@@ -26,12 +31,13 @@
 //   - A graceful stop loses nothing and, if the publishes in flight end within CloseTimeout, sends nothing twice.
 //   - An outage of the broker or of the database uses up no attempts and makes no dead letters.
 //   - A message that can't be published delays no other key, and ends complete and with its error in the dead letters.
+//   - A consumer's effects happen once per message id: the id, the effects and the messages that its handler returns commit
+//     in one transaction.
 //   - A lost notification, a pooler in transaction mode, or a transaction left open anywhere in the cluster costs
 //     latency at most. What a claim costs does not depend on history, backlog, delayed or dead messages, nor on
 //     transactions that others hold open. (While one is, delayed and retried messages are exempt from the last.)
 //
-// Not promised: that the broker gets a message only once (a consumer that must not act twice tells by the message's
-// UUID); any order between keys, or of messages without one; the order of transactions that ran side by side; that a
+// Not promised: that the broker gets a message only once (an [Inbox] knows its UUID again); any order between keys, or of messages without one; the order of transactions that ran side by side; that a
 // delayed message takes its place before it is due. And nothing can be promised for a publisher that returns nil before
 // the broker has the message: make it synchronous.
 //
@@ -64,6 +70,19 @@
 //	somebody else locks a message's row      it and the later ones of its key wait; now and then the server logs that a
 //	                                         claim could not obtain the lock
 //	a notification or the listener is lost   found by the poll, PollInterval at the latest
+//
+// And with an inbox:
+//
+//	a copy comes later                       it is skipped, and acknowledged
+//	a copy comes meanwhile                   it waits: skipped when the first has committed, handled when it has rolled
+//	                                         back; under repeatable read or serializable it may fail with SQLSTATE 40001
+//	                                         instead, and has to come again
+//	the handler fails or panics              nothing of it was ever there, its id not either; the next try is the first
+//	the consumer is killed                   the same, once the server notices
+//	COMMIT gets no answer                    the message is not acknowledged; when it comes again, the server knows
+//	the message's context ends               the handler sees it; what it has done is committed if it returns nil
+//	the database is down                     the message is not acknowledged
+//	a copy comes after Retention             it takes effect again
 //
 // # Which setting when
 //

@@ -24,6 +24,7 @@ func openExampleDatabase(ctx context.Context) (pool *pgxpool.Pool, db *sql.DB, c
 	pool, err = pgxpool.NewWithConfig(ctx, config)
 	must(err)
 	_, err = pool.Exec(ctx, `CREATE SCHEMA shop; CREATE TABLE shop.orders (customer text, body text);
+		CREATE TABLE shop.parcels (body text);
 		CREATE TABLE shop.emails (id bigint GENERATED ALWAYS AS IDENTITY, body text)`)
 	must(err)
 	db = stdlib.OpenDBFromPool(pool)
