@@ -37,9 +37,10 @@
 //     latency at most. What a claim costs does not depend on history, backlog, delayed or dead messages, nor on
 //     transactions that others hold open. (While one is, delayed and retried messages are exempt from the last.)
 //
-// Not promised: that the broker gets a message only once (an [Inbox] knows its UUID again); any order between keys, or of messages without one; the order of transactions that ran side by side; that a
-// delayed message takes its place before it is due. And nothing can be promised for a publisher that returns nil before
-// the broker has the message: make it synchronous.
+// Not promised: that the broker gets a message only once (an [Inbox] knows its UUID again); any order between keys, or
+// of messages without one; the order of transactions that ran side by side; that a delayed message takes its place
+// before it is due. And nothing can be promised for a publisher that returns nil before the broker has the message:
+// make it synchronous.
 //
 // # What happens when
 //
