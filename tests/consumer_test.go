@@ -15,6 +15,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/lib/pq"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
@@ -32,7 +33,7 @@ var errFlaky = errors.New("the handler fails now and then")
 
 // runConsumer is a consumer process: a router, the inbox, and a handler that fails and panics now and then.
 func runConsumer(ctx context.Context, order childOrder) error {
-	inbox, closeDatabase, err := openInbox(ctx, order)
+	inbox, closeDatabase, err := openInbox(ctx, order, outbox.InboxConfig{Publisher: outbox.PublisherConfig{Schema: produced}})
 	if err != nil {
 		return err
 	}
@@ -48,9 +49,8 @@ func runConsumer(ctx context.Context, order childOrder) error {
 }
 
 // openInbox opens it with the driver of the order.
-func openInbox(ctx context.Context, order childOrder) (*outbox.Inbox, func(), error) {
-	config := outbox.InboxConfig{Publisher: outbox.PublisherConfig{Schema: produced}}
-	if order.Driver == "pgx" {
+func openInbox(ctx context.Context, order childOrder, config outbox.InboxConfig) (*outbox.Inbox, func(), error) {
+	if order.Driver == driverPgx {
 		pool, err := pgxpool.New(ctx, order.URL)
 		if err != nil {
 			return nil, nil, err
@@ -58,7 +58,7 @@ func openInbox(ctx context.Context, order childOrder) (*outbox.Inbox, func(), er
 		inbox, err := outbox.NewPgxInbox(pool, config, nil)
 		return inbox, pool.Close, err
 	}
-	db, err := sql.Open(order.Driver, order.URL)
+	db, err := sql.Open(strings.TrimSuffix(order.Driver, "/stdlib"), order.URL)
 	if err != nil {
 		return nil, nil, err
 	}

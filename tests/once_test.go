@@ -34,9 +34,9 @@ func TestEffectsHappenExactlyOnce(t *testing.T) {
 		URL: url, Ledger: ledger.serve(t), Workers: 2, Batch: 50, PollInterval: 50 * time.Millisecond,
 		RetryInitial: time.Second, MaxLatency: 2 * time.Millisecond,
 	}
-	consumes := childOrder{URL: url, Ledger: forwards.Ledger, Exchange: x.serve(t), Driver: "pgx"}
+	consumes := childOrder{URL: url, Ledger: forwards.Ledger, Exchange: x.serve(t), Driver: driverPgx}
 	consumesSQL := consumes
-	consumesSQL.Driver = "postgres"
+	consumesSQL.Driver = driverPq
 	running := []childOrder{forwards, forwards, forwards, consumes, consumesSQL, consumes}
 	processes := make([]*process, len(running))
 	for i, order := range running {
