@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestInsertOfAWriterRingsADoorbellThatItMayNotRead(t *testing.T) {
 	require.Equal(t, names.Channel(), notification.Channel)
 }
 
-func TestWriterAndForwarderWorkWithTheirGrants(t *testing.T) {
+func TestWriterForwarderAndOperatorWorkWithTheirGrants(t *testing.T) {
 	t.Parallel()
 	schema := outbox.Schema{Name: "shop"}
 	url := testdb.URL(t)
@@ -68,5 +69,18 @@ func TestWriterAndForwarderWorkWithTheirGrants(t *testing.T) {
 	stats, err := outbox.ReadStats(t.Context(), grantedPool(t, url, schema, operator), schema)
 	require.NoError(t, err)
 	require.Equal(t, outbox.Stats{Dead: 2, QuarantinedKeys: 1}, stats)
+
+	letters, err := outbox.NewDeadLetters(grantedPool(t, url, schema, operator), schema)
+	require.NoError(t, err)
+	for _, operate := range []func(context.Context, outbox.DeadLetterFilter) (int64, error){letters.Requeue, letters.Discard} {
+		listed, err := letters.List(t.Context(), outbox.DeadLetterFilter{})
+		require.NoError(t, err)
+		require.Len(t, listed, 2)
+		_, err = operate(t.Context(), outbox.DeadLetterFilter{UUID: "bad"}) // with a tail, which is released
+		require.NoError(t, err)
+		_, err = f.RunOnce(t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"behind the bad one"}, b.payloads("k"))
 	require.ErrorIs(t, outbox.CheckSchema(t.Context(), grantedPool(t, url, schema, writer), schema), outbox.ErrSchemaVersion)
 }
