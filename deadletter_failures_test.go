@@ -154,9 +154,9 @@ func TestAContextCancelledWhileWaitingForALaneChangesNothing(t *testing.T) {
 	bury(t, pool, "true")
 	giveBack := holdLane(t, pool, "k")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	d, ended := deadLetters(t, pool), make(chan error, 1)
 	go func() {
-		_, err := deadLetters(t, pool).Requeue(ctx, everyLetter)
+		_, err := d.Requeue(ctx, everyLetter)
 		ended <- err
 	}()
 	awaitWaiters(t, pool, 1)

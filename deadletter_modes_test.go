@@ -30,8 +30,8 @@ const oddSettings = "&client_encoding=LATIN1&bytea_output=escape&DateStyle=Germa
 func TestDeadLettersWorkInEveryModeOfTheDriver(t *testing.T) {
 	t.Parallel()
 	for name, mode := range execModes {
-		for settings, parameters := range map[string]string{"": "", " with odd settings": oddSettings} {
-			t.Run(name+settings, func(t *testing.T) {
+		for settings, parameters := range map[string]string{"plain settings": "", "odd settings": oddSettings} {
+			t.Run(name+" with "+settings, func(t *testing.T) {
 				t.Parallel()
 				w := newWriting(t)
 				messages := oddMessages()

@@ -42,7 +42,7 @@ func TestAFewOfManyDeadLettersTakeAFewPages(t *testing.T) {
 			page := []any{nil, "", "", "", "", 0.0, int64(20_000), int64(100)}
 			every := make([]int16, 64)
 			for i := range every {
-				every[i] = int16(i) //nolint:gosec // below 64
+				every[i] = int16(i)
 			}
 			for what, s := range map[string]struct {
 				sql  string

@@ -52,9 +52,9 @@ func TestAClaimThatStillSeesTheQuarantineIsWaitedFor(t *testing.T) {
 				n   int64
 				err error
 			}
-			ended := make(chan result, 1)
+			d, ended := deadLetters(t, pool), make(chan result, 1)
 			go func() {
-				n, err := operate.call(deadLetters(t, pool))
+				n, err := operate.call(d)
 				ended <- result{n, err}
 			}()
 			awaitWaiters(t, pool, 1)
@@ -74,6 +74,7 @@ func TestAClaimThatStillSeesTheQuarantineIsWaitedFor(t *testing.T) {
 func TestTwoOperatorsWhoRequeueTheSameMoveEachLetterOnce(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
+	d := deadLetters(t, pool)
 	filters := []outbox.DeadLetterFilter{
 		everyLetter, {Topic: "orders"}, {OlderThan: time.Microsecond, Limit: 20}, {ErrorContains: "refused"}, {Key: "k1"}, {All: true, AfterID: 3},
 	}
@@ -92,7 +93,7 @@ func TestTwoOperatorsWhoRequeueTheSameMoveEachLetterOnce(t *testing.T) {
 		var operators sync.WaitGroup
 		for _, filter := range filters {
 			operators.Go(func() {
-				n, err := deadLetters(t, pool).Requeue(t.Context(), filter)
+				n, err := d.Requeue(t.Context(), filter)
 				if err != nil {
 					t.Error(err)
 				}
@@ -113,6 +114,7 @@ func TestTwoOperatorsWhoRequeueTheSameMoveEachLetterOnce(t *testing.T) {
 func TestAnOperatorWhoDiscardsAndOneWhoRequeuesShareTheLetters(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
+	d := deadLetters(t, pool)
 	for range 40 {
 		execute(t, pool, `TRUNCATE public.outbox`)
 		for key := range 5 {
@@ -123,14 +125,14 @@ func TestAnOperatorWhoDiscardsAndOneWhoRequeuesShareTheLetters(t *testing.T) {
 		var discarded, requeued atomic.Int64
 		var operators sync.WaitGroup
 		operators.Go(func() {
-			n, err := deadLetters(t, pool).Discard(t.Context(), outbox.DeadLetterFilter{ErrorContains: "refused"})
+			n, err := d.Discard(t.Context(), outbox.DeadLetterFilter{ErrorContains: "refused"})
 			if err != nil {
 				t.Error(err)
 			}
 			discarded.Store(n)
 		})
 		operators.Go(func() {
-			n, err := deadLetters(t, pool).Requeue(t.Context(), everyLetter)
+			n, err := d.Requeue(t.Context(), everyLetter)
 			if err != nil {
 				t.Error(err)
 			}
@@ -152,9 +154,9 @@ func TestLettersThatDieWhileAnOperatorWaits(t *testing.T) {
 	put(t, pool, "orders", "another lane", "3")
 	bury(t, pool, "id = 1")
 	giveBack := holdLane(t, pool, "k")
-	moved := make(chan int64, 1)
+	d, moved := deadLetters(t, pool), make(chan int64, 1)
 	go func() {
-		n, err := deadLetters(t, pool).Requeue(t.Context(), everyLetter)
+		n, err := d.Requeue(t.Context(), everyLetter)
 		if err != nil {
 			t.Error(err)
 		}

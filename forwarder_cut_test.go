@@ -35,7 +35,7 @@ func TestAMessageWhoseConnectionIsCutAtItsLastAttemptDiesAllTheSame(t *testing.T
 						WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&ended); err != nil {
 						return err
 					}
-					cuts.Add(int32(ended)) //nolint:gosec // one
+					cuts.Add(int32(ended))
 				}
 				return err
 			}
