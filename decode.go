@@ -78,3 +78,29 @@ func cutString(text string) (s, rest string, ok bool) {
 	}
 	return text[:end], text[end+1:], true
 }
+
+// RawMetadata is the metadata entry under which a watermill-sql subscriber gets a row's metadata, as JSON, if that is no
+// object. Only somebody's SQL can have written such a row; a Forwarder makes a dead letter of it.
+const RawMetadata = "outbox_raw_metadata"
+
+// decodeAnyMetadata reads whatever JSON there is into an empty map: of an object, values that are no strings as their
+// JSON; of anything else all of it, as RawMetadata.
+func decodeAnyMetadata(text string, into map[string]string) {
+	if decodePlain(text, into) {
+		return
+	}
+	clear(into)
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &values); err != nil || values == nil {
+		into[RawMetadata] = text
+		return
+	}
+	for key, value := range values {
+		var s *string
+		if err := json.Unmarshal(value, &s); err == nil && s != nil {
+			into[key] = *s
+		} else {
+			into[key] = string(value)
+		}
+	}
+}

@@ -36,13 +36,18 @@ func forwardedMessage(r *claim.Row) (*message.Message, error) {
 	if err := decodeMetadata(r.Metadata, msg.Metadata); err != nil {
 		return nil, &undecodableError{err}
 	}
-	// The delay is over; left in, every further hop would delay again.
-	delete(msg.Metadata, delay.DelayedForKey)
-	delete(msg.Metadata, delay.DelayedUntilKey)
-	if r.Key != "" {
-		msg.Metadata[KeyMetadata] = r.Key
-	}
+	leaveOutbox(msg.Metadata, r.Key)
 	return msg, nil
+}
+
+// leaveOutbox makes of the metadata in the outbox what goes further.
+func leaveOutbox(metadata message.Metadata, key string) {
+	// The delay is over; left in, every further hop would delay again.
+	delete(metadata, delay.DelayedForKey)
+	delete(metadata, delay.DelayedUntilKey)
+	if key != "" {
+		metadata[KeyMetadata] = key
+	}
 }
 
 // maxErrorBytes bounds what is stored of an error's text.

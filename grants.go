@@ -20,9 +20,12 @@ const (
 	RoleConsumer = Role(pgsql.Consumer)
 	// RoleOperator looks after the dead letters, and reads the statistics.
 	RoleOperator = Role(pgsql.Operator)
+	// RoleSubscriber takes messages with watermill-sql's Subscriber, by SchemaAdapter and OffsetsAdapter. It can't insert:
+	// who publishes as well needs RoleWriter's grants too.
+	RoleSubscriber = Role(pgsql.Subscriber)
 )
 
-// String gives the role's name: writer, forwarder, consumer, operator.
+// String gives the role's name: writer, forwarder, consumer, operator, subscriber.
 func (r Role) String() string {
 	switch r {
 	case RoleWriter:
@@ -33,6 +36,8 @@ func (r Role) String() string {
 		return "consumer"
 	case RoleOperator:
 		return "operator"
+	case RoleSubscriber:
+		return "subscriber"
 	default:
 		return fmt.Sprintf("Role(%d)", int(r))
 	}
@@ -43,8 +48,8 @@ func (r Role) String() string {
 // those on the doorbell are left out.
 func Grants(schema Schema, role Role, grantee string) (string, error) {
 	problems := []error{schema.Validate(), validateIdentifier("grantee", grantee, pgsql.MaxIdentifier)}
-	if role < RoleWriter || role > RoleOperator {
-		problems = append(problems, fmt.Errorf("outbox: role: %s is none of RoleWriter, RoleForwarder, RoleConsumer and RoleOperator", role))
+	if role < RoleWriter || role > RoleSubscriber {
+		problems = append(problems, fmt.Errorf("outbox: role: %s is none of RoleWriter, RoleForwarder, RoleConsumer, RoleOperator and RoleSubscriber", role))
 	}
 	if grantee == "" {
 		problems = append(problems, errors.New("outbox: grantee: must name a database role"))

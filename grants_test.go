@@ -22,20 +22,23 @@ const (
 	forwards  = outbox.RoleForwarder
 	consumer  = outbox.RoleConsumer
 	operator  = outbox.RoleOperator
+	takes     = outbox.RoleSubscriber
 	nobodyYet = outbox.Role(0)
 )
 
 func roles(list ...outbox.Role) []outbox.Role { return list }
 
-var everybody = roles(writer, forwards, consumer, operator)
+var everybody = roles(writer, forwards, consumer, operator, takes)
 
 // ofTheLibrary says which roles may execute which of the library's own statements.
 var ofTheLibrary = map[string][]outbox.Role{
 	"Insert": roles(writer, consumer), "InsertOne": roles(writer, consumer),
 	"Begin": everybody, "Settings": everybody, "ChooseLanes": roles(forwards), "ClaimFree": roles(forwards, operator), "ClaimAround": roles(forwards, operator),
-	"Delete": roles(forwards), "Retry": roles(forwards, operator), "Park": roles(forwards, operator), "Bury": roles(forwards),
-	"Repark": roles(forwards, operator), "Release": roles(forwards, operator),
-	"AssignXid": everybody, "StuckKeys": roles(forwards, operator), "ReadBell": roles(forwards), "SetBell": roles(forwards),
+	"Delete": roles(forwards, takes), "Retry": roles(forwards, operator, takes), "Park": roles(forwards, operator, takes), "Bury": roles(forwards),
+	"Repark": roles(forwards, operator, takes), "Release": roles(forwards, operator, takes),
+	"Take": roles(forwards, operator, takes), "DeleteAcked": roles(forwards, takes), "LockReleased": everybody,
+	"ReleaseAcked": roles(forwards, operator, takes), "Nothing": everybody,
+	"AssignXid": everybody, "StuckKeys": roles(forwards, operator, takes), "ReadBell": roles(forwards), "SetBell": roles(forwards),
 	"Stats": roles(forwards, operator), "ListenBell": everybody, "Versions": roles(forwards, consumer, operator),
 	"Receive": roles(consumer), "Prune": roles(consumer), "Database": everybody,
 	"DeadSettings": everybody, "DeadList": roles(forwards, operator), "DeadLock": roles(forwards, operator),
@@ -46,12 +49,12 @@ var ofTheLibrary = map[string][]outbox.Role{
 
 // ofAnyone is what a role might wish to do by hand.
 var ofAnyone = map[string][]outbox.Role{
-	"SELECT 1 FROM {outbox}": roles(forwards, operator),
+	"SELECT 1 FROM {outbox}": roles(forwards, operator, takes),
 	"INSERT INTO {outbox} (topic, uuid) VALUES ('t', 'by another tool')":   roles(writer, consumer),
 	"INSERT INTO {outbox} (id, topic, uuid) VALUES (1, 't', 'again')":      roles(writer, consumer, operator),
 	"INSERT INTO {outbox} (topic, uuid) VALUES ('t', 'read') RETURNING id": roles(),
-	"UPDATE {outbox} SET attempts = 0":                                     roles(forwards, operator),
-	"DELETE FROM {outbox}":                                                 roles(forwards),
+	"UPDATE {outbox} SET attempts = 0":                                     roles(forwards, operator, takes),
+	"DELETE FROM {outbox}":                                                 roles(forwards, takes),
 	"SELECT last_value FROM {sequence}":                                    roles(forwards),
 	"SELECT setval({sequence_literal}, 1)":                                 roles(),
 	"SELECT setval({doorbell_literal}, 1, true)":                           roles(forwards),

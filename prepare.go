@@ -50,11 +50,11 @@ func (c PublisherConfig) prepareOne(topic string, msg *message.Message) (row, *M
 	var r row
 	var err error
 	if r.key, err = c.Key(topic, msg); err != nil {
-		return r, &MessageError{Field: "key", Reason: "PublisherConfig.Key found none", Err: err}
+		return r, &MessageError{Field: "key", Reason: "Key found none", Err: err}
 	}
 	if c.Check != nil {
 		if err := c.Check(topic, msg); err != nil {
-			return r, &MessageError{Field: "check", Reason: "refused by PublisherConfig.Check", Err: err}
+			return r, &MessageError{Field: "check", Reason: "refused by Check", Err: err}
 		}
 	}
 	if reason := indexedProblem(r.key); reason != "" {
@@ -65,7 +65,7 @@ func (c PublisherConfig) prepareOne(topic string, msg *message.Message) (row, *M
 	}
 	if len(msg.Payload) > c.MaxPayloadBytes {
 		return r, &MessageError{Field: "payload", Reason: fmt.Sprintf(
-			"has %d bytes, PublisherConfig.MaxPayloadBytes allows %d; store it elsewhere and send where, or raise the limit",
+			"has %d bytes, MaxPayloadBytes allows %d; store it elsewhere and send where, or raise the limit",
 			len(msg.Payload), c.MaxPayloadBytes)}
 	}
 	metadataBytes, problem := checkMetadata(msg.Metadata)

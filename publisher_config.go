@@ -43,15 +43,19 @@ type PublisherConfig struct {
 
 // Validate reports everything wrong with the configuration, each problem with its field. NewPublisher calls it.
 func (c PublisherConfig) Validate() error {
-	problems := []error{c.Schema.Validate()}
-	if c.MaxPayloadBytes < -1 || c.MaxPayloadBytes > payloadCeiling {
-		problems = append(problems, fmt.Errorf("outbox: PublisherConfig.MaxPayloadBytes: %d is not between 1 and %d, nor 0 for the default, nor -1 for the most possible",
-			c.MaxPayloadBytes, payloadCeiling))
-	}
+	problems := []error{c.Schema.Validate(), validateMaxPayload("PublisherConfig", c.MaxPayloadBytes)}
 	if c.Timeout < -1 {
 		problems = append(problems, fmt.Errorf("outbox: PublisherConfig.Timeout: %v is negative; 0 is the default, -1 none", c.Timeout))
 	}
 	return errors.Join(problems...)
+}
+
+func validateMaxPayload(config string, limit int) error {
+	if limit >= -1 && limit <= payloadCeiling {
+		return nil
+	}
+	return fmt.Errorf("outbox: %s.MaxPayloadBytes: %d is not between 1 and %d, nor 0 for the default, nor -1 for the most possible",
+		config, limit, payloadCeiling)
 }
 
 func (c PublisherConfig) withDefaults() PublisherConfig {

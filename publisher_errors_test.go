@@ -162,7 +162,7 @@ func TestMessageErrorReadsWell(t *testing.T) {
 	err = publisherOf(t, failing{}, outbox.PublisherConfig{
 		Check: func(string, *message.Message) error { return errRefused },
 	}).Publish("orders", unchanged())
-	require.EqualError(t, err, `outbox: message 0 (uuid "the-uuid"): check: refused by PublisherConfig.Check: refused by a test`)
+	require.EqualError(t, err, `outbox: message 0 (uuid "the-uuid"): check: refused by Check: refused by a test`)
 }
 
 func TestPanicOfCheckOrKeyIsTheCallers(t *testing.T) {

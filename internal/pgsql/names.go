@@ -109,9 +109,11 @@ func (n Names) render(sql string) string {
 }
 
 // dollar is a quote that no name can end: for function bodies that contain names.
-func (n Names) dollar() string {
+func (n Names) dollar() string { return dollar(n.Schema + n.Table) }
+
+func dollar(content string) string {
 	tag := "$outbox"
-	for strings.Contains(n.Schema, tag) || strings.Contains(n.Table, tag) {
+	for strings.Contains(content, tag) {
 		tag += "_"
 	}
 	return tag + "$"

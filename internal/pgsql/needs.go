@@ -15,6 +15,7 @@ const (
 	Forwarder
 	Consumer
 	Operator
+	Subscriber
 )
 
 // Need is a privilege that a role must have, on the schema or on one of its relations.
@@ -46,6 +47,7 @@ var (
 		Operator: {
 			schemaUsage, versions, {"TABLE", "outbox", "SELECT INSERT UPDATE"}, {"TABLE", "dead", "SELECT DELETE"},
 		},
+		Subscriber: {schemaUsage, {"TABLE", "outbox", "SELECT UPDATE DELETE"}},
 	}
 )
 

@@ -35,7 +35,14 @@ type Statements struct {
 	Park    string `sql:"park"`
 	Bury    string `sql:"bury"`
 	Repark  string `sql:"repark"`
-	Release string `sql:"release"`
+	Release string `sql:"release" form:"claim"`
+
+	// For watermill-sql subscribers. The last three are one text: see SettleHolding.
+	Take         string `sql:"take"`
+	DeleteAcked  string `sql:"delete_acked"`
+	LockReleased string `sql:"lock_released"`
+	ReleaseAcked string `sql:"release" form:"acked"`
+	Nothing      string `sql:"nothing"`
 
 	// Beside the claim.
 	AssignXid  string `sql:"assign_xid"`
@@ -67,11 +74,14 @@ type Statements struct {
 	CreateSchema    string `sql:"create_schema"`
 }
 
-// forms are what a statement is completed with that has several (claim.sql tells what for) or shares a part with others.
+// forms are what a statement is completed with that has several (claim.sql and delete_acked.sql tell what for) or shares a
+// part with others.
 var forms = map[string]*strings.Replacer{
 	"":       strings.NewReplacer(),
 	"free":   strings.NewReplacer("{lock}", "FOR UPDATE NOWAIT", "{free}", "true"),
 	"around": strings.NewReplacer("{lock}", "", "{free}", "f.tid IN (SELECT tid FROM unlocked)"),
+	"claim":  strings.NewReplacer("{keys}", "$1"),
+	"acked":  strings.NewReplacer("{keys}", "current_setting('outbox.release_keys', true)"),
 
 	"filtered": strings.NewReplacer("{filter}", deadFilter),
 }

@@ -1,4 +1,4 @@
--- Releases the first 64 holding rows of each key in $1: due at once, still holding, so that newcomers queue up behind
+-- Releases the first 64 holding rows of each of the keys that are given as $1, or by delete_acked.sql: due at once, still holding, so that newcomers queue up behind
 -- them. 64, because releasing and parking a whole tail of 16,000 at each failure was 20 times slower.
 -- One time a key, not before that of any row of it released earlier: a clock that was set back must not turn the order
 -- of release round. Never waits for an outsider: a key whose release came out short is returned, to be repeated. Rows
@@ -6,7 +6,7 @@
 -- claim and released by the next, for as long as it is locked.
 -- Plan: Index Scan on the first holding rows of a key, then a Tid Scan.
 WITH head AS MATERIALIZED (
-  SELECT k.key, r.tid, r.id, r.next_attempt_at FROM unnest($1::text[]) k(key)
+  SELECT k.key, r.tid, r.id, r.next_attempt_at FROM unnest({keys}::text[]) k(key)
   CROSS JOIN LATERAL (
     SELECT o.ctid AS tid, o.id, o.next_attempt_at FROM {outbox} o
     WHERE o.holds AND o.key = k.key ORDER BY o.key, o.id LIMIT 64) r

@@ -1,0 +1,17 @@
+package pgsql
+
+// SettleHolding is the text that settles acknowledged rows of which some hold back others: delete, lock the lanes of
+// those, release their keys. The release must see what was committed until the locks were there, so it is a statement of
+// its own; and because several in one text can't have parameters, the rows' places stand in it.
+func (s *Statements) SettleHolding(places string) string {
+	return "SELECT set_config('outbox.acked', " + literal(places) + ", true);\n" +
+		s.DeleteAcked + ";\n" + s.LockReleased + ";\n" + s.ReleaseAcked
+}
+
+// Refusal is a statement that fails with a reason of ours: watermill-sql's interfaces let an adapter return a query
+// where it should return an error. One statement, or a driver could tell of the failure only after the first.
+func Refusal(reason string) string {
+	quote := dollar(reason)
+	return "DO " + quote + " BEGIN RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = " +
+		literal(reason) + "; END " + quote
+}
