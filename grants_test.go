@@ -37,7 +37,7 @@ var ofTheLibrary = map[string][]outbox.Role{
 	"Delete": roles(forwards, takes), "Retry": roles(forwards, operator, takes), "Park": roles(forwards, operator, takes), "Bury": roles(forwards),
 	"Repark": roles(forwards, operator, takes), "Release": roles(forwards, operator, takes),
 	"Take": roles(forwards, operator, takes), "DeleteAcked": roles(forwards, takes), "LockReleased": everybody,
-	"ReleaseAcked": roles(forwards, operator, takes), "Nothing": everybody,
+	"ReleaseAcked": roles(forwards, operator, takes), "PlainPlans": everybody, "Nothing": everybody,
 	"AssignXid": everybody, "StuckKeys": roles(forwards, operator, takes), "ReadBell": roles(forwards), "SetBell": roles(forwards),
 	"Stats": roles(forwards, operator), "ListenBell": everybody, "Versions": roles(forwards, consumer, operator),
 	"Receive": roles(consumer), "Prune": roles(consumer), "Database": everybody,

@@ -5,7 +5,7 @@ package pgsql
 // its own; and because several in one text can't have parameters, the rows' places stand in it.
 func (s *Statements) SettleHolding(places string) string {
 	return "SELECT set_config('outbox.acked', " + literal(places) + ", true);\n" +
-		s.DeleteAcked + ";\n" + s.LockReleased + ";\n" + s.ReleaseAcked
+		s.PlainPlans + ";\n" + s.DeleteAcked + ";\n" + s.LockReleased + ";\n" + s.ReleaseAcked
 }
 
 // Refusal is a statement that fails with a reason of ours: watermill-sql's interfaces let an adapter return a query

@@ -37,8 +37,9 @@ type Statements struct {
 	Repark  string `sql:"repark"`
 	Release string `sql:"release" form:"claim"`
 
-	// For watermill-sql subscribers. The last three are one text: see SettleHolding.
+	// For watermill-sql subscribers; the four that settle are one text, see SettleHolding.
 	Take         string `sql:"take"`
+	PlainPlans   string `sql:"plain_plans"`
 	DeleteAcked  string `sql:"delete_acked"`
 	LockReleased string `sql:"lock_released"`
 	ReleaseAcked string `sql:"release" form:"acked"`
