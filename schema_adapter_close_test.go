@@ -55,7 +55,8 @@ func (a *acks) requireUnackedKept(t testing.TB, outboxed adapted, written []stri
 func TestSubscriberStoppedInTheMiddleOfABatchSettlesNothingUnacked(t *testing.T) {
 	t.Parallel()
 	const rounds = 200
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		written := numbered(1, 10*rounds)
 		put(t, a.pool, "orders", "", written...)
 		acked := &acks{times: map[string]int{}}
@@ -107,7 +108,8 @@ func TestSubscriberStoppedInTheMiddleOfABatchSettlesNothingUnacked(t *testing.T)
 func TestSubscribersShareATopic(t *testing.T) {
 	t.Parallel()
 	const subscribers = 8
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		written := numbered(1, 2000)
 		put(t, a.pool, "orders", "", written...)
 		acked := &acks{times: map[string]int{}}
@@ -128,7 +130,8 @@ func TestSubscribersShareATopic(t *testing.T) {
 
 func TestMessageThatOneSubscriberHoldsIsPassedOverByAnother(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "", numbered(1, 30)...)
 		one := a.subscribe(t, "orders", batches(5))
 		held := next(t, one)

@@ -51,7 +51,8 @@ func TestAdapterRefusesWhatThePublisherRefusesBeforeAnySQL(t *testing.T) {
 		"a nil message":        {nil, "message", nil},
 		"a delay that is none": {message1(func(msg *message.Message) { msg.Metadata["_watermill_delayed_for"] = "soon" }), `metadata["_watermill_delayed_for"]`, nil},
 	}
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		tx, err := a.db.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
 		defer func() { _ = tx.Rollback() }()
@@ -79,7 +80,8 @@ func TestAdapterRefusesWhatThePublisherRefusesBeforeAnySQL(t *testing.T) {
 
 func TestAdapterWritesInTheCallersTransaction(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		tx, err := a.db.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
 		publisher, err := wsql.NewPublisher(tx, wsql.PublisherConfig{SchemaAdapter: outbox.SchemaAdapter{}}, nil)

@@ -18,7 +18,8 @@ import (
 func TestForwarderAndSubscribersShareATable(t *testing.T) {
 	t.Parallel()
 	const transactions, each, keys = 60, 20, 10
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		b := newBroker()
 		b.fail = func(string, *message.Message) error {
 			if rand.IntN(5) == 0 {
@@ -71,7 +72,8 @@ func TestForwarderAndSubscribersShareATable(t *testing.T) {
 
 func TestSubscriberAndForwarderGoAroundEachOthersMessages(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "a", "held by the subscriber")
 		messages := a.subscribe(t, "orders", batches(1))
 		held := next(t, messages)

@@ -17,22 +17,23 @@ import (
 
 // adapted is an outbox on which watermill-sql's publisher and subscriber work, by one of the drivers.
 type adapted struct {
+	t    *testing.T // the driver's own
 	url  string
 	pool *pgxpool.Pool // the test's own way to the database
 	db   *sql.DB
 }
 
 // eachDriver tests with lib/pq and with pgx's stdlib.
-func eachDriver(t *testing.T, do func(t *testing.T, a adapted)) {
+func eachDriver(t *testing.T, do func(a adapted)) {
 	t.Helper()
 	for _, driver := range []string{"postgres", "pgx"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			a := adapted{url: testdb.URL(t)}
+			a := adapted{t: t, url: testdb.URL(t)}
 			a.pool = testdb.Open(t, a.url)
 			require.NoError(t, outbox.Migrate(t.Context(), a.pool, outbox.Schema{TopicIndex: true}))
 			a.db = openSQL(t, driver, a.url)
-			do(t, a)
+			do(a)
 		})
 	}
 }
@@ -100,7 +101,8 @@ func (a adapted) awaitCount(t testing.TB, n int) {
 
 func TestSubscriberGetsMessagesInOrderAndSettlesThem(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "", numbered(1, 120)...)
 		put(t, a.pool, "orders", "", numbered(121, 250)...)
 		put(t, a.pool, "others", "", "not asked for")
@@ -112,7 +114,8 @@ func TestSubscriberGetsMessagesInOrderAndSettlesThem(t *testing.T) {
 
 func TestNackedMessageComesAgainAndIsNotSettled(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "", "1", "2")
 		messages := a.subscribe(t, "orders")
 		for range 3 {
@@ -128,7 +131,8 @@ func TestNackedMessageComesAgainAndIsNotSettled(t *testing.T) {
 
 func TestMessageComesAsItWasWritten(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		keyed := message.NewMessage("keyed", []byte{0, 1, 0xff})
 		keyed.Metadata = message.Metadata{"quotes": `"\'`, "größe": "", "control": "\x01\n"}
 		outbox.SetKey(keyed, `k"\{},`)
@@ -164,7 +168,8 @@ func TestWhatSomebodysSQLWroteStopsNoTopic(t *testing.T) {
 		{`"text"`, message.Metadata{raw: `"text"`}},
 		{`17`, message.Metadata{raw: `17`}},
 	}
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		for _, row := range rows {
 			execute(t, a.pool, `INSERT INTO public.outbox (topic, uuid, key, metadata) VALUES ('orders', '', 'k', `+quote(row.metadata)+`)`)
 		}

@@ -15,7 +15,8 @@ import (
 
 func TestDelayedMessageComesWhenItIsDue(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		publisher, err := wsql.NewPublisher(a.db, wsql.PublisherConfig{SchemaAdapter: outbox.SchemaAdapter{}}, nil)
 		require.NoError(t, err)
 		late := message.NewMessage("late", []byte("late"))
@@ -36,7 +37,8 @@ func TestDelayedMessageComesWhenItIsDue(t *testing.T) {
 // Messages that are due and ready ones make one batch, by id.
 func TestDueMessagesTakeTheirPlaceInTheOrder(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "", numbered(1, 12)...)
 		execute(t, a.pool, `UPDATE public.outbox SET next_attempt_at = now() - make_interval(secs => id) WHERE id % 3 = 0`)
 		require.Equal(t, numbered(1, 12), ack(t, a.subscribe(t, "orders"), 12))
@@ -47,7 +49,8 @@ func TestDueMessagesTakeTheirPlaceInTheOrder(t *testing.T) {
 // A batch is never larger than asked for, and no row beyond it is locked.
 func TestBatchLeavesTheRestToOthers(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "", numbered(1, 10)...)
 		execute(t, a.pool, `UPDATE public.outbox SET next_attempt_at = now() WHERE id IN (9, 10)`)
 		held := next(t, a.subscribe(t, "orders", batches(5)))
@@ -68,7 +71,8 @@ func TestBatchLeavesTheRestToOthers(t *testing.T) {
 
 func TestParkedMessageDoesNotComeUntilTheOneBeforeItIsAcked(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "k", "failed before", "parked", "parked too")
 		put(t, a.pool, "orders", "other", "free")
 		execute(t, a.pool, `UPDATE public.outbox SET holds = true, next_attempt_at = CASE WHEN id = 1 THEN now() + interval '1 hour' ELSE 'infinity' END
@@ -86,7 +90,8 @@ func TestParkedMessageDoesNotComeUntilTheOneBeforeItIsAcked(t *testing.T) {
 // commits after the ack has begun. The ack must see that row, or nobody would ever release it.
 func TestAckReleasesWhatAClaimUnderWayHasParked(t *testing.T) {
 	t.Parallel()
-	eachDriver(t, func(t *testing.T, a adapted) {
+	eachDriver(t, func(a adapted) {
+		t := a.t
 		put(t, a.pool, "orders", "k", "head")
 		put(t, a.pool, "orders", "k2", "another head")
 		put(t, a.pool, "other", "k", "later")
