@@ -32,6 +32,7 @@ func TestUniversalSuiteOverTheSchemaAdapter(t *testing.T) {
 			db := openSQL(t, driver, url, 60) // a test of the suite has fifty subscribers, each with a transaction
 			features := suite.Features{Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true}
 			suite.TestPubSub(t, features, func(t *testing.T) (message.Publisher, message.Subscriber) {
+				t.Helper()
 				return adapted(t, db, outbox.Schema{})
 			}, nil)
 		})
@@ -44,6 +45,7 @@ func TestUniversalSuiteOverTheForwarder(t *testing.T) {
 	pool := testdb.Open(t, testdb.URL(t), connections(60))
 	features := suite.Features{ExactlyOnceDelivery: true, RequireSingleInstance: true} // a GoChannel's own
 	suite.TestPubSub(t, features, func(t *testing.T) (message.Publisher, message.Subscriber) {
+		t.Helper()
 		return forwarded(t, pool, gochannel.Config{OutputChannelBuffer: 10_000, Persistent: true})
 	}, nil)
 }
