@@ -51,7 +51,7 @@ func TestUniversalSuiteOverTheForwarder(t *testing.T) {
 }
 
 // adapted gives watermill-sql's publisher and subscriber, on the outbox.
-func adapted(t testing.TB, db *sql.DB, schema outbox.Schema) (*wsql.Publisher, *wsql.Subscriber) {
+func adapted(t testing.TB, db *sql.DB, schema outbox.Schema) (*wsql.Publisher, *punctual) {
 	t.Helper()
 	publisher, err := wsql.NewPublisher(db, wsql.PublisherConfig{SchemaAdapter: outbox.SchemaAdapter{Schema: schema}}, nil)
 	require.NoError(t, err)
@@ -60,7 +60,43 @@ func adapted(t testing.TB, db *sql.DB, schema outbox.Schema) (*wsql.Publisher, *
 		PollInterval: suiteInterval, ResendInterval: suiteInterval, RetryInterval: suiteInterval,
 	}, nil)
 	require.NoError(t, err)
-	return publisher, subscriber
+	return publisher, &punctual{Subscriber: subscriber, closing: make(chan struct{})}
+}
+
+// punctual is watermill-sql's subscriber whose channels are closed when Close returns. Its own Close returns a moment
+// before, which the suite now and then takes for a channel left open.
+type punctual struct {
+	*wsql.Subscriber
+	closing  chan struct{}
+	close    sync.Once
+	relaying sync.WaitGroup
+}
+
+// Subscribe passes the messages on.
+func (p *punctual) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	in, err := p.Subscriber.Subscribe(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan *message.Message)
+	p.relaying.Go(func() {
+		defer close(out)
+		for msg := range in {
+			select {
+			case out <- msg:
+			case <-p.closing:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return out, nil
+}
+
+// Close waits for the ends of the channels.
+func (p *punctual) Close() error {
+	p.close.Do(func() { close(p.closing) })
+	defer p.relaying.Wait()
+	return p.Subscriber.Close()
 }
 
 // forwarded gives our publisher, and a subscriber of the GoChannel to which a forwarder of its own leads. The forwarder
