@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -78,4 +79,23 @@ func FuzzDecoding(f *testing.F) {
 			require.Equal(t, *value, got[key])
 		}
 	})
+}
+
+func TestAnyJSONIsSomeMetadata(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) // more than encoding/json reads
+	for text, want := range map[string]map[string]string{
+		`{"a": "b\n", "c": "d"}`:           {"a": "b\n", "c": "d"},
+		`{"a": 1.0, "b": null, "c": {}}`:   {"a": "1.0", "b": "null", "c": "{}"},
+		`{"a": 123456789012345678901.250}`: {"a": "123456789012345678901.250"},
+		`null`:                             {RawMetadata: `null`},
+		`"a"`:                              {RawMetadata: `"a"`},
+		`[{"a": "b"}]`:                     {RawMetadata: `[{"a": "b"}]`},
+		``:                                 {RawMetadata: ``},
+		`{"a": "b", "c": ` + deep + `}`:    {RawMetadata: `{"a": "b", "c": ` + deep + `}`},
+	} {
+		got := map[string]string{}
+		decodeAnyMetadata(text, got)
+		require.Equal(t, want, got)
+	}
 }

@@ -36,7 +36,7 @@ const (
 //
 // A Subscriber and Forwarders may share a table, where each message goes to one of them. Neither waits for a row of the
 // other's; but the Subscriber, to settle a message behind which a Forwarder has held back others, waits until the claims
-// under way in its lane have ended, as long as ForwarderConfig.PassTimeout.
+// under way in its lane have ended: at most a Forwarder's PassTimeout and PublishTimeout.
 //
 // Its database role needs Grants's RoleSubscriber.
 type SchemaAdapter struct {

@@ -2,7 +2,8 @@ package pgsql
 
 // SettleHolding is the text that settles acknowledged rows of which some hold back others: delete, lock the lanes of
 // those, release their keys. The release must see what was committed until the locks were there, so it is a statement of
-// its own; and because several in one text can't have parameters, the rows' places stand in it.
+// its own; and because several in one text can't have parameters, the rows' places stand in it. Where an outsider's lock
+// cuts the release short, the next one of the key goes on, or the forwarders' sweep.
 func (s *Statements) SettleHolding(places string) string {
 	return "SELECT set_config('outbox.acked', " + literal(places) + ", true);\n" +
 		s.PlainPlans + ";\n" + s.DeleteAcked + ";\n" + s.LockReleased + ";\n" + s.ReleaseAcked
