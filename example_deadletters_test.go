@@ -37,7 +37,7 @@ func ExampleDeadLetters() {
 	ctx := context.Background()
 	pool, _, closeDatabase := openExampleDatabase(ctx)
 	defer closeDatabase()
-	must(deploy(ctx, pool))
+	must(outbox.Migrate(ctx, pool, outbox.Schema{}))
 	broker := &choosyBroker{}
 
 	publishOrders(ctx, pool, "alice", "1: now", "2: für später", "3: now")

@@ -62,8 +62,8 @@ func (ch chained) deliver(t *testing.T, h message.HandlerFunc, add func(*message
 	}
 }
 
-// fails makes a handler that takes effect, and then fails so many times before it returns a message.
-func fails(times int) message.HandlerFunc {
+// failsTimes makes a handler that takes effect, and then fails so many times before it returns a message.
+func failsTimes(times int) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if err := effect(msg.Context(), msg.UUID); err != nil {
 			return nil, err
@@ -76,13 +76,13 @@ func fails(times int) message.HandlerFunc {
 }
 
 func failsFirst(times int) func() message.HandlerFunc {
-	return func() message.HandlerFunc { return fails(times) }
+	return func() message.HandlerFunc { return failsTimes(times) }
 }
 
 // hangsOnce takes until its context ends, the first time.
 func hangsOnce() message.HandlerFunc {
 	first := true
-	h := fails(0)
+	h := failsTimes(0)
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if first {
 			first = false

@@ -30,7 +30,7 @@ func permutations(list []string) (all [][]string) {
 
 // panicsFirst panics instead of failing.
 func panicsFirst() message.HandlerFunc {
-	h := fails(1)
+	h := failsTimes(1)
 	return func(msg *message.Message) ([]*message.Message, error) {
 		out, err := h(msg)
 		if err != nil {
@@ -83,9 +83,9 @@ func TestOfAllOrdersThoseThatAreDocumentedAreRight(t *testing.T) {
 				return fate{effects: c.effects(t, id), recorded: c.recorded(t, id), poisoned: len(grave.all()) - before}
 			}
 			good := fate{effects: 1, recorded: 1}
-			ok := fateOf(fails(2), "fails twice") == good
+			ok := fateOf(failsTimes(2), "fails twice") == good
 			ok = fateOf(panicsFirst(), "panics once") == good && ok
-			ok = fateOf(fails(always), "fails always") == fate{poisoned: 2} && ok // each copy of it
+			ok = fateOf(failsTimes(always), "fails always") == fate{poisoned: 2} && ok // each copy of it
 			at := func(name string) int { return slices.Index(order, name) }
 			want := at("poison") < at("retry") && at("retry") < at("inbox") &&
 				(at("recoverer") < at("poison") || at("retry") < at("recoverer"))

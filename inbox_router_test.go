@@ -24,7 +24,7 @@ func TestAMessageAcknowledgedBeforeTheInboxIsReported(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		ch := newChained(t, c)
-		ch.deliver(t, fails(0), func(r *message.Router, _ *message.Handler) { r.AddMiddleware(middleware.InstantAck, ch.inbox) })
+		ch.deliver(t, failsTimes(0), func(r *message.Router, _ *message.Handler) { r.AddMiddleware(middleware.InstantAck, ch.inbox) })
 		require.True(t, ch.logged(outbox.ErrAlreadyAcked))
 	})
 }
@@ -34,14 +34,14 @@ func TestAHandlersInboxAddedBeforeTheRoutersRetryIsOutsideIt(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		ch := newChained(t, c)
-		require.Equal(t, fate{effects: 3, recorded: 1, emitted: 1}, ch.deliver(t, fails(2), func(r *message.Router, h *message.Handler) {
+		require.Equal(t, fate{effects: 3, recorded: 1, emitted: 1}, ch.deliver(t, failsTimes(2), func(r *message.Router, h *message.Handler) {
 			h.AddMiddleware(ch.inbox)
 			r.AddMiddleware(ch.poison, retry)
 		}))
 	})
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		ch := newChained(t, c)
-		require.Equal(t, once, ch.deliver(t, fails(2), func(r *message.Router, h *message.Handler) {
+		require.Equal(t, once, ch.deliver(t, failsTimes(2), func(r *message.Router, h *message.Handler) {
 			r.AddMiddleware(ch.poison, retry)
 			h.AddMiddleware(ch.inbox)
 		}))
@@ -57,7 +57,7 @@ func TestCorrelationReachesTheOutboxWhereverItsMiddlewareIs(t *testing.T) {
 			{middleware.CorrelationID, ch.inbox}, {ch.inbox, middleware.CorrelationID}, {ch.inbox},
 		} {
 			execute(t, c.pool, `DELETE FROM public.outbox_inbox`)
-			ch.deliver(t, fails(0), func(r *message.Router, _ *message.Handler) { r.AddMiddleware(chain...) })
+			ch.deliver(t, failsTimes(0), func(r *message.Router, _ *message.Handler) { r.AddMiddleware(chain...) })
 			require.Equal(t, i+1, c.number(t, `public.outbox WHERE metadata->>'correlation_id' = 'correlated'`))
 		}
 	})
@@ -143,7 +143,7 @@ func TestNoTransactionIsOpenWhileRetryBacksOff(t *testing.T) {
 				return c.number(t, `pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`) == 0
 			},
 		}
-		require.Equal(t, once, ch.deliver(t, fails(3), func(r *message.Router, _ *message.Handler) { r.AddMiddleware(ch.poison, backsOff.Middleware, ch.inbox) }))
+		require.Equal(t, once, ch.deliver(t, failsTimes(3), func(r *message.Router, _ *message.Handler) { r.AddMiddleware(ch.poison, backsOff.Middleware, ch.inbox) }))
 		require.EqualValues(t, 3, waits.Load())
 	})
 }
@@ -153,7 +153,7 @@ func TestAMessageThatCannotBeRecordedIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		ch := newChained(t, c)
-		h := fails(0)
+		h := failsTimes(0)
 		cuts := 2
 		require.Equal(t, once, ch.deliver(t, func(msg *message.Message) ([]*message.Message, error) {
 			out, err := h(msg)
