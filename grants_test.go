@@ -36,7 +36,7 @@ var ofTheLibrary = map[string][]outbox.Role{
 	"Begin": everybody, "Settings": everybody, "ChooseLanes": roles(forwards), "ClaimFree": roles(forwards, operator), "ClaimAround": roles(forwards, operator),
 	"Delete": roles(forwards, takes), "Retry": roles(forwards, operator, takes), "Park": roles(forwards, operator, takes), "Bury": roles(forwards),
 	"Repark": roles(forwards, operator, takes), "Release": roles(forwards, operator, takes),
-	"Take": roles(forwards, operator, takes), "DeleteAcked": roles(forwards, takes), "LockReleased": everybody,
+	"Take": roles(forwards, operator, takes), "DeleteTaken": roles(forwards, takes), "DeleteAcked": roles(forwards, takes), "LockReleased": everybody,
 	"ReleaseAcked": roles(forwards, operator, takes), "PlainPlans": everybody, "Nothing": everybody,
 	"AssignXid": everybody, "StuckKeys": roles(forwards, operator, takes), "ReadBell": roles(forwards), "SetBell": roles(forwards),
 	"Stats": roles(forwards, operator), "ListenBell": everybody, "Versions": roles(forwards, consumer, operator),

@@ -77,8 +77,7 @@ var (
 // batchSoFar travels with a row from the SchemaAdapter to the OffsetsAdapter, as its ExtraData under batchEntry.
 type batchSoFar struct {
 	names   pgsql.Names
-	places  string // ctids of the batch's rows up to this one
-	holding bool   // one of them holds back others
+	holding bool // it, or a row before it, holds back others
 }
 
 const batchEntry = "outbox_batch"
@@ -137,13 +136,13 @@ func take(schema Schema, topic string, size int) wsql.Query {
 	return wsql.Query{Query: pgsql.Render(schema.names()).Take, Args: []any{topic, size}}
 }
 
-// UnmarshalMessage implements watermill-sql's interface. Whatever the row contains, there is a message in it: one that
+// UnmarshalMessage implements watermill-sql's interface. A row's offset is its position in its batch, from 1. Whatever the row contains, there is a message in it: one that
 // failed here would stop its topic for ever.
 func (a SchemaAdapter) UnmarshalMessage(scanner wsql.Scanner) (wsql.Row, error) {
 	var row wsql.Row
 	var key string
 	batch := batchSoFar{names: a.Schema.names()}
-	err := scanner.Scan(&row.Offset, &row.UUID, &key, &row.Payload, &row.Metadata, &batch.places, &batch.holding)
+	err := scanner.Scan(&row.Offset, &row.UUID, &key, &row.Payload, &row.Metadata, &batch.holding)
 	if err != nil {
 		return wsql.Row{}, fmt.Errorf("outbox: reading a row of %s: %w", a.Schema, err)
 	}
@@ -169,7 +168,7 @@ func (a OffsetsAdapter) BeforeSubscribingQueries(topic, consumerGroup string) []
 	if err := errors.Join(a.Validate(), refuseGroup(consumerGroup)); err != nil {
 		return []wsql.Query{refusal(err)}
 	}
-	return []wsql.Query{take(a.Schema, topic, 0), a.settle("{}")}
+	return []wsql.Query{take(a.Schema, topic, 0), a.settle(0)}
 }
 
 // AckMessageQuery settles the rows of a batch up to the last that was acked, and no others.
@@ -182,13 +181,13 @@ func (a OffsetsAdapter) AckMessageQuery(_ string, row wsql.Row, _ string) wsql.Q
 		return refusal(fmt.Errorf("outbox: OffsetsAdapter.Schema: is %s, it must be the SchemaAdapter's", a.Schema))
 	case batch.holding:
 		statements := pgsql.Render(batch.names)
-		return wsql.Query{Query: statements.SettleHolding(batch.places)}
+		return wsql.Query{Query: statements.SettleHolding(row.Offset)}
 	}
-	return a.settle(batch.places)
+	return a.settle(row.Offset)
 }
 
-func (a OffsetsAdapter) settle(places string) wsql.Query {
-	return wsql.Query{Query: pgsql.Render(a.Schema.names()).Delete, Args: []any{places}}
+func (a OffsetsAdapter) settle(acked int64) wsql.Query {
+	return wsql.Query{Query: pgsql.Render(a.Schema.names()).DeleteTaken, Args: []any{acked}}
 }
 
 // ConsumedMessageQuery gives none: nothing is settled before it is acked.

@@ -105,6 +105,34 @@ func TestSubscriberStoppedInTheMiddleOfABatchSettlesNothingUnacked(t *testing.T)
 	})
 }
 
+// Ids repeat where somebody has inserted them by hand.
+func TestMessagesWithOneIDAreSettledOneByOne(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(a adapted) {
+		t := a.t
+		for _, uuid := range []string{"1", "2", "3", "4"} {
+			execute(t, a.pool, `INSERT INTO public.outbox (id, topic, uuid) VALUES (7, 'orders', '`+uuid+`')`)
+		}
+		s := a.subscriber(t)
+		messages, err := s.Subscribe(t.Context(), "orders")
+		require.NoError(t, err)
+		settled := []string{next(t, messages).UUID}
+		require.NoError(t, s.Close())
+		require.Equal(t, 4, count(t, a.pool, "true"))
+
+		s = a.subscriber(t)
+		messages, err = s.Subscribe(t.Context(), "orders")
+		require.NoError(t, err)
+		msg := next(t, messages)
+		require.Equal(t, settled[0], msg.UUID)
+		msg.Ack()
+		next(t, messages)
+		require.NoError(t, s.Close())
+		require.Equal(t, 3, count(t, a.pool, "uuid <> '"+settled[0]+"'"))
+		require.Equal(t, 3, count(t, a.pool, "true"))
+	})
+}
+
 func TestSubscribersShareATopic(t *testing.T) {
 	t.Parallel()
 	const subscribers = 8

@@ -39,6 +39,7 @@ type Statements struct {
 
 	// For watermill-sql subscribers; the four that settle are one text, see SettleHolding.
 	Take         string `sql:"take"`
+	DeleteTaken  string `sql:"delete_taken"`
 	PlainPlans   string `sql:"plain_plans"`
 	DeleteAcked  string `sql:"delete_acked"`
 	LockReleased string `sql:"lock_released"`
@@ -82,7 +83,7 @@ var forms = map[string]*strings.Replacer{
 	"free":   strings.NewReplacer("{lock}", "FOR UPDATE NOWAIT", "{free}", "true"),
 	"around": strings.NewReplacer("{lock}", "", "{free}", "f.tid IN (SELECT tid FROM unlocked)"),
 	"claim":  strings.NewReplacer("{keys}", "$1"),
-	"acked":  strings.NewReplacer("{keys}", "current_setting('outbox.release_keys', true)"),
+	"acked":  strings.NewReplacer("{keys}", "nullif(current_setting('outbox.release_keys', true), '')"),
 
 	"filtered": strings.NewReplacer("{filter}", deadFilter),
 }

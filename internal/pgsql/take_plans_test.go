@@ -86,9 +86,15 @@ func requirePlans(t *testing.T, pool *pgxpool.Pool, sql pgsql.Statements, mode s
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), sql.PlainPlans)
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT set_config('outbox.acked', ARRAY(SELECT ctid FROM public.outbox LIMIT 100)::text, true)`)
+	_, err = tx.Exec(t.Context(), `SELECT set_config('outbox.acked', '100', true),
+		set_config('outbox.taken', ARRAY(SELECT ctid FROM public.outbox LIMIT 100)::text, true)`)
 	require.NoError(t, err)
-	require.Less(t, explain(t, tx, sql.DeleteAcked), maxTakeBuffers, mode)
+	require.Less(t, explain(t, tx, sql.DeleteAcked), 2*maxTakeBuffers, mode)
+	_, err = tx.Exec(t.Context(), `PREPARE settle AS `+sql.DeleteTaken)
+	require.NoError(t, err)
+	explain(t, tx, `EXECUTE settle(100)`)
+	_, err = tx.Exec(t.Context(), `DEALLOCATE settle`)
+	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT set_config('outbox.release_keys', '{key1,key2,key3,key4}', true)`)
 	require.NoError(t, err)
 	require.Less(t, explain(t, tx, sql.ReleaseAcked), 5*maxTakeBuffers, mode) // of 256 rows
