@@ -16,9 +16,8 @@ import (
 // inboxMemory is how long an Inbox remembers message ids by default.
 const inboxMemory = 30 * 24 * time.Hour
 
-// keysOfARelease is for how many keys the release is executed at once. Its time grows with the square of its rows: 6,000
-// keys at once took most of a minute.
-const keysOfARelease = 10
+// keysOfARelease is for how many keys the release is executed at once: as many as a claim has by default.
+const keysOfARelease = 500
 
 // errCommitUnknown says that the answer to COMMIT was lost.
 var errCommitUnknown = errors.New("the connection was lost while committing; whether it was done is not known, List tells")
