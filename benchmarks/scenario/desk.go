@@ -76,7 +76,7 @@ func (d *desk) close() error {
 // handle is the handler, in the transaction that it finds in the context.
 func (d *desk) handle(msg *message.Message) ([]*message.Message, error) {
 	ctx := msg.Context()
-	exec := func(query string, args ...any) error { return errors.New("no transaction") }
+	exec := func(string, ...any) error { return errors.New("no transaction") }
 	if tx, ok := outbox.PgxTxFromContext(ctx); ok {
 		exec = func(query string, args ...any) error { _, err := tx.Exec(ctx, query, args...); return err }
 	} else if tx, ok := outbox.TxFromContext(ctx); ok {
