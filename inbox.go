@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -19,7 +20,8 @@ import (
 //
 // The effects are what the handler does with the transaction that it finds by TxFromContext or PgxTxFromContext. It must
 // leave ending it to the inbox. Nothing else can be undone when a message fails: what calls another service, do there by a
-// message that you return.
+// message that you return. Those go to the handler's publish topic, by way of the outbox: the router and its publisher
+// decorators don't see them.
 //
 // Of Watermill's middlewares these go before it, in this order: PoisonQueue, Retry (with ResetContextOnRetry), Timeout,
 // Recoverer. Those that decorate the messages that a handler returns go after it, CorrelationID among them. Inside the
@@ -34,7 +36,7 @@ type Inbox struct {
 	database  inboxDatabase
 	publisher *Publisher
 	logger    watermill.LoggerAdapter
-	place     inboxPlace
+	place     atomic.Pointer[string] // which database it is in, once the first message has asked
 	pruning   pruning
 }
 
@@ -95,7 +97,7 @@ func (i *Inbox) receive(msg *message.Message, h message.HandlerFunc) error {
 
 	tx, first, err := i.database.begin(ctx, i.sql.Receive, id)
 	if err != nil {
-		return fmt.Errorf("outbox: recording message %s in the inbox: %w", excerpt(id.message), err)
+		return i.failed("recording", id, err)
 	}
 	defer tx.rollback(ctx) // a panic keeps its stack; after a commit this does nothing
 	if !first {
@@ -107,13 +109,22 @@ func (i *Inbox) receive(msg *message.Message, h message.HandlerFunc) error {
 		return err
 	}
 	if err := i.capture(ctx, own, tx, msg, produced); err != nil {
-		return err
+		return i.failed("writing what the handler returned for", id, err)
 	}
 	if err := tx.commit(ctx); err != nil {
-		return fmt.Errorf("outbox: committing the effects of message %s: %w", excerpt(id.message), err)
+		return i.failed("committing the effects of", id, err)
 	}
 	i.pruneNowAndThen(ctx)
 	return nil
+}
+
+// failed says what a step of the inbox was, and which setting it ran into.
+func (i *Inbox) failed(doing string, id identity, err error) error {
+	limit := ""
+	if errors.Is(err, context.DeadlineExceeded) {
+		limit = fmt.Sprintf(" took longer than InboxConfig.TxTimeout, %v", i.config.TxTimeout)
+	}
+	return fmt.Errorf("outbox: %s message %s%s: %w", doing, excerpt(id.message), limit, err)
 }
 
 // handle gives the message its context back on every exit: what is left in it would be the next middleware's.

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 )
@@ -28,7 +27,7 @@ func (i *Inbox) capture(ctx, own context.Context, tx inboxTx, msg *message.Messa
 	}
 	rows, err := i.publisher.config.prepare(topic, produced)
 	if err != nil {
-		return fmt.Errorf("outbox: what the handler returned: %w", err)
+		return err
 	}
 	ctx, cancel := i.config.limited(ctx)
 	defer cancel()

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 )
@@ -47,12 +46,6 @@ func (i *Inbox) identify(msg *message.Message) (identity, error) {
 	return id, nil
 }
 
-// inboxPlace is what an inbox learns of its database with its first message.
-type inboxPlace struct {
-	mu       sync.Mutex
-	database string // "": not learnt yet
-}
-
 // nesting says in a context which databases it is inside an inbox of.
 type nesting struct {
 	database string
@@ -77,12 +70,11 @@ func (i *Inbox) enter(ctx, own context.Context) (context.Context, error) {
 	return context.WithValue(own, nestingKey{}, &nesting{database, outer}), nil
 }
 
-// learn checks the schema and asks which database it is in. Only a success is remembered.
+// learn checks the schema and asks which database it is in. Only a success is remembered. Messages that come at the same
+// time may each ask: to wait for one another would be longer when the database is down.
 func (i *Inbox) learn(ctx context.Context) (string, error) {
-	i.place.mu.Lock()
-	defer i.place.mu.Unlock()
-	if i.place.database != "" {
-		return i.place.database, nil
+	if known := i.place.Load(); known != nil {
+		return *known, nil
 	}
 	ctx, cancel := i.config.limited(ctx)
 	defer cancel()
@@ -97,6 +89,6 @@ func (i *Inbox) learn(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("outbox: asking which database the inbox is in: %w", err)
 	}
-	i.place.database = database
+	i.place.Store(&database)
 	return database, nil
 }

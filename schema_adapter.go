@@ -136,8 +136,8 @@ func take(schema Schema, topic string, size int) wsql.Query {
 	return wsql.Query{Query: pgsql.Render(schema.names()).Take, Args: []any{topic, size}}
 }
 
-// UnmarshalMessage implements watermill-sql's interface. A row's offset is its position in its batch, from 1. Whatever the row contains, there is a message in it: one that
-// failed here would stop its topic for ever.
+// UnmarshalMessage implements watermill-sql's interface. A row's offset is its position in its batch, from 1. Whatever the
+// row contains, there is a message in it: one that failed here would stop its topic for ever.
 func (a SchemaAdapter) UnmarshalMessage(scanner wsql.Scanner) (wsql.Row, error) {
 	var row wsql.Row
 	var key string

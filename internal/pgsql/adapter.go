@@ -4,8 +4,8 @@ import "strconv"
 
 // SettleHolding is the text that settles the first acked rows of a batch, of which some hold back others: delete, lock the
 // lanes of those, release their keys. The release must see what was committed until the locks were there, so it is a
-// statement of its own; and because several in one text can't have parameters, the number stands in it. Where an outsider's lock
-// cuts the release short, the next one of the key goes on, or the forwarders' sweep.
+// statement of its own; and because several in one text can't have parameters, the number stands in it. Where an
+// outsider's lock cuts the release short, the next one of the key goes on, or the forwarders' sweep.
 func (s *Statements) SettleHolding(acked int64) string {
 	return "SELECT set_config('outbox.acked', " + literal(strconv.FormatInt(acked, 10)) + ", true);\n" +
 		s.PlainPlans + ";\n" + s.DeleteAcked + ";\n" + s.LockReleased + ";\n" + s.ReleaseAcked
