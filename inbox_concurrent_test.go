@@ -154,6 +154,7 @@ func TestTxTimeoutBoundsTheWait(t *testing.T) {
 			h := inbox.Middleware(func(msg *message.Message) ([]*message.Message, error) {
 				err := handle(inbox.Middleware(takesEffect), incoming(t, msg.UUID)) // as another goroutine would
 				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, `outbox: recording message "a" took longer than InboxConfig.TxTimeout, 100ms`)
 				return takesEffect(msg)
 			})
 			require.NoError(t, handle(h, incoming(t, "a")), "the handler itself may take longer")
