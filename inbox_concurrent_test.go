@@ -148,13 +148,13 @@ func TestTxTimeoutBoundsTheWait(t *testing.T) {
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		for conns := 1; conns <= 2; conns++ {
 			config := serviceConfig()
-			config.Consumer, config.TxTimeout = fmt.Sprint(conns), 100*time.Millisecond
+			config.Consumer, config.TxTimeout = fmt.Sprint(conns), 2*time.Second
 			inbox := c.inbox(t, conns, config)
 			require.NoError(t, handle(inbox.Middleware(takesEffect), incoming(t, "connects")))
 			h := inbox.Middleware(func(msg *message.Message) ([]*message.Message, error) {
 				err := handle(inbox.Middleware(takesEffect), incoming(t, msg.UUID)) // as another goroutine would
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorContains(t, err, `outbox: recording message "a" took longer than InboxConfig.TxTimeout, 100ms`)
+				require.ErrorContains(t, err, `outbox: recording message "a" took longer than InboxConfig.TxTimeout, 2s`)
 				return takesEffect(msg)
 			})
 			require.NoError(t, handle(h, incoming(t, "a")), "the handler itself may take longer")
