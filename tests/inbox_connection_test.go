@@ -36,7 +36,7 @@ func onEachDriver(t *testing.T, drivers []string, test func(t *testing.T, b *bra
 			b.publisher, err = outbox.NewContextPublisher(outbox.PublisherConfig{}, nil)
 			require.NoError(t, err)
 			inbox, closeDatabase, err := openInbox(t.Context(), childOrder{URL: b.proxy.url, Driver: driver}, outbox.InboxConfig{
-				Consumer: "branch", TxTimeout: 2 * time.Second, OnDuplicate: func(*message.Message) { b.skipped++ },
+				Consumer: "branch", TxTimeout: 5 * time.Second, OnDuplicate: func(*message.Message) { b.skipped++ },
 			})
 			require.NoError(t, err)
 			t.Cleanup(closeDatabase)
