@@ -5,7 +5,6 @@ WITH old AS MATERIALIZED (
   SELECT ctid AS tid FROM {inbox} WHERE received_at < now() - make_interval(secs => $1::float8) ORDER BY received_at LIMIT $2::int
 ),
 gone AS (
-  DELETE FROM {inbox} WHERE ctid = ANY (ARRAY(SELECT tid FROM old)) AND received_at < now() - make_interval(secs => $1::float8)
-  RETURNING 1
+  DELETE FROM {inbox} WHERE ctid = ANY (ARRAY(SELECT tid FROM old)) RETURNING 1
 )
 SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM gone)
