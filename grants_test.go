@@ -44,7 +44,7 @@ var ofTheLibrary = map[string][]outbox.Role{
 	"DeadSettings": everybody, "DeadList": roles(forwards, operator), "DeadLock": roles(forwards, operator),
 	"DeadRequeue": roles(operator), "DeadDiscard": roles(operator),
 	"Inspect": everybody, "Privileges": everybody, "Installed": everybody,
-	"MigrateSettings": everybody, "MigrateLock": everybody, "CreateSchema": roles(),
+	"ReadWrite": everybody, "MigrateLock": everybody, "CreateSchema": roles(),
 }
 
 // ofAnyone is what a role might wish to do by hand.

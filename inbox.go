@@ -19,9 +19,9 @@ import (
 // comes later is acknowledged and not handled; one that comes meanwhile waits for the first.
 //
 // The effects are what the handler does with the transaction that it finds by TxFromContext or PgxTxFromContext. It must
-// leave ending it to the inbox. Nothing else can be undone when a message fails: what calls another service, do there by a
-// message that you return. Those go to the handler's publish topic, by way of the outbox: the router and its publisher
-// decorators don't see them.
+// leave ending it to the inbox, which with database/sql does not even notice a COMMIT or ROLLBACK as SQL. Nothing else can
+// be undone when a message fails: what calls another service, do there by a message that you return. Messages that a
+// handler returns go to its publish topic, by way of the outbox: the router and its publisher decorators don't see them.
 //
 // Of Watermill's middlewares these go before it, in this order: PoisonQueue, Retry (with ResetContextOnRetry), Timeout,
 // Recoverer. Those that decorate the messages that a handler returns go after it, CorrelationID among them. Inside the
@@ -36,13 +36,13 @@ type Inbox struct {
 	database  inboxDatabase
 	publisher *Publisher
 	logger    watermill.LoggerAdapter
-	place     atomic.Pointer[string] // which database it is in, once the first message has asked
+	place     atomic.Pointer[inboxPlace] // nil until the first message has asked
 	pruning   pruning
 }
 
 // NewInbox makes an inbox on database/sql: handlers find a *sql.Tx. It does no I/O; all problems of the config are reported
 // at once. A nil logger logs nothing. The caller keeps db; one connection is enough, more let more messages be handled at
-// a time.
+// a time. A handler that asks db for a second one, beside its transaction, may wait for other handlers that do.
 //
 // The first message checks the schema as CheckSchema does, for what RoleConsumer needs.
 func NewInbox(db *sql.DB, config InboxConfig, logger watermill.LoggerAdapter) (*Inbox, error) {
@@ -90,21 +90,27 @@ func (i *Inbox) receive(msg *message.Message, h message.HandlerFunc) error {
 	// Neither the subscriber's end nor a timeout may tear the transaction apart; the handler still sees both.
 	own := msg.Context()
 	ctx := context.WithoutCancel(own)
-	inner, err := i.enter(ctx, own)
+	place, err := i.learn(ctx)
 	if err != nil {
 		return err
 	}
+	inside, err := enter(own, place.database)
+	if err != nil {
+		return err
+	}
+	defer inside.ended.Store(true)
 
-	tx, first, err := i.database.begin(ctx, i.sql.Receive, id)
+	tx, first, err := i.database.begin(ctx, *place, i.sql.Receive, id)
 	if err != nil {
 		return i.failed("recording", id, err)
 	}
 	defer tx.rollback(ctx) // a panic keeps its stack; after a commit this does nothing
 	if !first {
+		tx.rollback(ctx) // now, so that OnDuplicate finds a connection
 		i.skip(msg, id)
 		return nil
 	}
-	produced, err := i.handle(tx.carry(inner), msg, h)
+	produced, err := i.handle(tx.carry(context.WithValue(own, nestingKey{}, inside)), msg, h)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type InboxConfig struct {
 
 	// Consumer names the service. A message is handled once per consumer, handler and message id: set it when several
 	// services share one database, and when the inbox is used without a router. Copies of one service must have the same.
-	// At most 512 bytes. Defaults to "", which is enough where handlers' names differ.
+	// It and the handlers' names have at most 512 bytes each. Defaults to "", which is enough where handlers' names differ.
 	Consumer string
 
 	// MessageID gives the id that a message is known again by. Set it when producers send none, or a new one with each
@@ -46,14 +46,18 @@ type InboxConfig struct {
 
 	// TxTimeout bounds each step that the inbox makes itself: to get a connection, begin and record the message, which
 	// waits for a copy that is being handled; to write what the handler returned; to commit. It does not bound the
-	// handler, which Watermill's Timeout middleware does. Defaults to 10 s; -1 means none.
+	// handler, which Watermill's Timeout middleware does. lib/pq asks the server to cancel and waits for the answer:
+	// against a network that has gone silent give it a Dialer that sets TCP_USER_TIMEOUT. Defaults to 10 s; -1 means
+	// none.
 	TxTimeout time.Duration
 
 	// Retention is how long a message is known again. It must be longer than the broker, or anyone, may take to send a
-	// copy: a replay of what is older takes effect again. Defaults to 30 days; -1 keeps all.
+	// copy: a replay of what is older takes effect again. Of inboxes with one Consumer the shortest counts for all.
+	// Defaults to 30 days; -1 keeps all.
 	Retention time.Duration
 
-	// OnDuplicate is called for each copy that is skipped, before it is acknowledged. It must be safe for concurrent use.
+	// OnDuplicate is called for each copy that is skipped, before it is acknowledged and when its transaction has ended.
+	// It must be safe for concurrent use.
 	// Defaults to none.
 	OnDuplicate func(msg *message.Message)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 )
@@ -46,49 +47,55 @@ func (i *Inbox) identify(msg *message.Message) (identity, error) {
 	return id, nil
 }
 
-// nesting says in a context which databases it is inside an inbox of.
+// inboxPlace is what an inbox learns of its database with its first message.
+type inboxPlace struct {
+	database string
+	readOnly bool // what transactions are by default
+}
+
+// nesting says in a context which databases it is inside an inbox of. A context may outlive its transaction, as it does
+// when a message takes it along.
 type nesting struct {
 	database string
 	outer    *nesting
+	ended    atomic.Bool
 }
 
 type nestingKey struct{}
 
-// enter checks the schema once, and gives the context of what is inside this inbox. Inside another one of the same database,
-// however that is reached, it could wait for a row that the outer transaction has not committed.
-func (i *Inbox) enter(ctx, own context.Context) (context.Context, error) {
-	database, err := i.learn(ctx)
-	if err != nil {
-		return nil, err
-	}
+// enter says what is inside this inbox. Inside another one of the same database, however that is reached, it could wait for
+// a row that the outer transaction has not committed.
+func enter(own context.Context, database string) (*nesting, error) {
 	outer, _ := own.Value(nestingKey{}).(*nesting)
 	for n := outer; n != nil; n = n.outer {
-		if n.database == database {
+		if n.database == database && !n.ended.Load() {
 			return nil, ErrNestedInbox
 		}
 	}
-	return context.WithValue(own, nestingKey{}, &nesting{database, outer}), nil
+	return &nesting{database: database, outer: outer}, nil
 }
 
 // learn checks the schema and asks which database it is in. Only a success is remembered. Messages that come at the same
 // time may each ask: to wait for one another would be longer when the database is down.
-func (i *Inbox) learn(ctx context.Context) (string, error) {
+func (i *Inbox) learn(ctx context.Context) (*inboxPlace, error) {
 	if known := i.place.Load(); known != nil {
-		return *known, nil
+		return known, nil
 	}
 	ctx, cancel := i.config.limited(ctx)
 	defer cancel()
 	if _, err := inspectSchemaAs(ctx, i.database, i.config.Schema, RoleConsumer); err != nil {
-		return "", err
+		return nil, err
 	}
-	var database string
-	err := i.database.query(ctx, i.sql.Database, nil, func(scan func(...any) error) error { return scan(&database) })
-	if err == nil && database == "" {
+	place := &inboxPlace{}
+	err := i.database.query(ctx, i.sql.Database, nil, func(scan func(...any) error) error {
+		return scan(&place.database, &place.readOnly)
+	})
+	if err == nil && place.database == "" {
 		err = errors.New("no answer")
 	}
 	if err != nil {
-		return "", fmt.Errorf("outbox: asking which database the inbox is in: %w", err)
+		return nil, fmt.Errorf("outbox: asking which database the inbox is in: %w", err)
 	}
-	i.place.Store(&database)
-	return database, nil
+	i.place.Store(place)
+	return place, nil
 }

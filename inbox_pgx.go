@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -12,19 +11,18 @@ import (
 
 // pgxInbox is an inbox's database for pgx.
 type pgxInbox struct {
-	pgxDatabase
-	pool    *pgxpool.Pool
+	pgxTransactor
 	config  InboxConfig
 	options pgx.TxOptions
 }
 
 func newPgxInbox(pool *pgxpool.Pool, config InboxConfig) pgxInbox {
 	options := pgx.TxOptions{IsoLevel: isolationLevels[config.TxOptions.Isolation], AccessMode: pgx.ReadWrite}
-	return pgxInbox{pgxDatabase{pool}, pool, config, options}
+	return pgxInbox{newPgxTransactor(pool), config, options}
 }
 
 // begin takes one round trip for BEGIN and INSERT.
-func (d pgxInbox) begin(ctx context.Context, receive string, id identity) (inboxTx, bool, error) {
+func (d pgxInbox) begin(ctx context.Context, _ inboxPlace, receive string, id identity) (inboxTx, bool, error) {
 	ctx, cancel := d.config.limited(ctx)
 	defer cancel()
 	conn, err := d.pool.Acquire(ctx)
@@ -68,22 +66,24 @@ func (t *pgxInboxTx) execute(ctx context.Context, query string, args ...any) (in
 	if t.ended {
 		return 0, pgx.ErrTxClosed
 	}
+	if !t.open() {
+		return 0, errEndedByHandler
+	}
 	tag, err := t.tx.Exec(ctx, query, args...)
 	return tag.RowsAffected(), err
 }
 
 func (t *pgxInboxTx) commit(ctx context.Context) error {
 	return t.end(ctx, func(ctx context.Context) error {
-		if t.tx.Conn().PgConn().TxStatus() == 'I' { // by SQL, which the transaction did not notice
+		if !t.open() {
 			return errEndedByHandler
 		}
-		err := t.tx.Commit(ctx)
-		if errors.Is(err, pgx.ErrTxClosed) {
-			return errEndedByHandler
-		}
-		return err
+		return t.tx.Commit(ctx)
 	})
 }
+
+// open says whether the handler has left the transaction open. It may have ended it by SQL too, which pgx.Tx does not see.
+func (t *pgxInboxTx) open() bool { return t.tx.Conn().PgConn().TxStatus() != 'I' }
 
 func (t *pgxInboxTx) rollback(ctx context.Context) {
 	_ = t.end(ctx, t.tx.Rollback) // what fails closes the connection, which rolls back too

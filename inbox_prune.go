@@ -39,8 +39,8 @@ func (p *pruning) done(began, now time.Time, more bool) {
 	p.next = now.Add(pruneRest * now.Sub(began))
 }
 
-// Prune forgets the messages recorded longer ago than Retention, by the database's clock, and returns their number. An
-// Inbox does that itself now and then, after a commit: call it from a job if you want it at a time of your own. It works in
+// Prune forgets the consumer's messages recorded longer ago than Retention, by the database's clock, and returns their
+// number. An Inbox does that itself now and then, after a commit: call it from a job if you want it at a time of your own. It works in
 // small statements, side by side with handlers and other Prunes, and stops between two when ctx ends.
 func (i *Inbox) Prune(ctx context.Context) (int64, error) {
 	var total int64
@@ -62,9 +62,17 @@ func (i *Inbox) Prune(ctx context.Context) (int64, error) {
 
 func (i *Inbox) pruneOnce(ctx context.Context) (more bool, forgotten int64, err error) {
 	var found int64
-	err = i.database.query(ctx, i.sql.Prune, []any{i.config.Retention.Seconds(), pruneBatch},
-		func(scan func(...any) error) error { return scan(&found, &forgotten) })
-	return found == pruneBatch, forgotten, err
+	err = i.database.transaction(ctx, func(tx database) error {
+		if err := tx.exec(ctx, i.sql.ReadWrite); err != nil {
+			return err
+		}
+		return tx.query(ctx, i.sql.Prune, []any{i.config.Retention.Seconds(), pruneBatch, i.config.Consumer},
+			func(scan func(...any) error) error { return scan(&found, &forgotten) })
+	})
+	if err != nil {
+		return false, 0, err
+	}
+	return found == pruneBatch, forgotten, nil
 }
 
 // pruneNowAndThen is no reason for a message to fail.

@@ -13,19 +13,20 @@ import (
 	outbox "github.com/watermill-outbox/watermill-outbox"
 )
 
-// fillInbox records messages that came so long ago.
-func (c consuming) fillInbox(t testing.TB, from, to int, age string) {
+// fillInbox records messages of a consumer that came so long ago.
+func (c consuming) fillInbox(t testing.TB, consumer string, from, to int, age string) {
 	t.Helper()
-	_, err := c.pool.Exec(t.Context(), `INSERT INTO public.outbox_inbox SELECT 'shop', '', g::text, now() - $3::text::interval FROM generate_series($1::int, $2::int) g`,
-		from, to, age)
+	_, err := c.pool.Exec(t.Context(), `INSERT INTO public.outbox_inbox SELECT $4, '', g::text, now() - $3::text::interval FROM generate_series($1::int, $2::int) g`,
+		from, to, age, consumer)
 	require.NoError(t, err)
 }
 
 func TestPruneForgetsWhatIsOlderThanTheRetention(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
-		c.fillInbox(t, 1, 2500, "31 days")
-		c.fillInbox(t, 2501, 2600, "29 days")
+		c.fillInbox(t, "shop", 1, 2500, "31 days")
+		c.fillInbox(t, "shop", 2501, 2600, "29 days")
+		c.fillInbox(t, "another service", 1, 10, "31 days")
 		keeps := serviceConfig()
 		keeps.Retention = -1
 		forgotten, err := c.inbox(t, 1, keeps).Prune(t.Context())
@@ -39,7 +40,8 @@ func TestPruneForgetsWhatIsOlderThanTheRetention(t *testing.T) {
 		forgotten, err = inbox.Prune(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 2500, forgotten)
-		require.Equal(t, 100, c.number(t, `public.outbox_inbox`))
+		require.Equal(t, 100, c.number(t, `public.outbox_inbox WHERE consumer = 'shop'`))
+		require.Equal(t, 10, c.number(t, `public.outbox_inbox WHERE consumer = 'another service'`), "which may keep them for longer")
 
 		require.NoError(t, handle(inbox.Middleware(takesEffect), incoming(t, "2600")), "known")
 		require.NoError(t, handle(inbox.Middleware(takesEffect), incoming(t, "1")), "replayed after the retention, it takes effect again")
@@ -50,7 +52,7 @@ func TestPruneForgetsWhatIsOlderThanTheRetention(t *testing.T) {
 func TestInboxPrunesItselfNowAndThen(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
-		c.fillInbox(t, 1, 2500, "31 days")
+		c.fillInbox(t, "shop", 1, 2500, "31 days")
 		h := c.inbox(t, 1, serviceConfig()).Middleware(takesEffect)
 		n := 0
 		eventually(t, "all is forgotten", func() bool {
@@ -65,7 +67,7 @@ func TestSeveralPruneBesideHandlersWithoutDeadlock(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		const old, fresh = 20_000, 300
-		c.fillInbox(t, 1, old, "31 days")
+		c.fillInbox(t, "shop", 1, old, "31 days")
 		execute(t, c.pool, `ALTER TABLE public.effects ADD UNIQUE (id)`)
 		config := serviceConfig()
 		config.Retention = 24 * time.Hour

@@ -136,3 +136,18 @@ func TestTheConsumersRoleSuffices(t *testing.T) {
 	}
 	require.Equal(t, 4, count(t, owner, "topic = 'done'"))
 }
+
+// A message may take its context along to where it is handled after the transaction has ended.
+func TestAContextThatOutlivesItsInboxIsNotInsideIt(t *testing.T) {
+	t.Parallel()
+	onEachDriver(t, func(t *testing.T, c consuming) {
+		inbox := c.inbox(t, 1, serviceConfig())
+		var kept *message.Message
+		require.NoError(t, handle(inbox.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+			kept = message.NewMessageWithContext(msg.Context(), "b", nil)
+			return nil, nil
+		}), incoming(t, "a")))
+		require.NoError(t, handle(inbox.Middleware(takesEffect), kept))
+		require.Equal(t, 1, c.effects(t, "b"))
+	})
+}

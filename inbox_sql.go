@@ -10,22 +10,26 @@ import (
 
 // sqlInbox is an inbox's database for database/sql.
 type sqlInbox struct {
-	sqlDatabase
-	db     *sql.DB
+	sqlTransactor
 	config InboxConfig
 }
 
 func newSQLInbox(db *sql.DB, config InboxConfig) sqlInbox {
-	return sqlInbox{sqlDatabase{db}, db, config}
+	return sqlInbox{newSQLTransactor(db), config}
 }
 
-func (d sqlInbox) begin(ctx context.Context, receive string, id identity) (inboxTx, bool, error) {
+func (d sqlInbox) begin(ctx context.Context, place inboxPlace, receive string, id identity) (inboxTx, bool, error) {
 	t := &sqlInboxTx{timeout: d.config.TxTimeout}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	var inserted int64
 	err := t.limited(func() (err error) {
 		if t.tx, err = d.db.BeginTx(t.ctx, d.config.TxOptions); err != nil {
 			return err
+		}
+		if place.readOnly { // which database/sql has no option against
+			if _, err := t.tx.ExecContext(t.ctx, "SET TRANSACTION READ WRITE"); err != nil {
+				return err
+			}
 		}
 		result, err := t.tx.ExecContext(t.ctx, receive, id.consumer, id.handler, id.message)
 		if err != nil {
@@ -52,7 +56,11 @@ type sqlInboxTx struct {
 func (t *sqlInboxTx) carry(ctx context.Context) context.Context { return ContextWithTx(ctx, t.tx) }
 
 func (t *sqlInboxTx) execute(ctx context.Context, query string, args ...any) (int64, error) {
-	return sqlExecutor(t.tx)(ctx, query, args...)
+	written, err := sqlExecutor(t.tx)(ctx, query, args...)
+	if errors.Is(err, sql.ErrTxDone) && t.ctx.Err() == nil {
+		return written, errEndedByHandler
+	}
+	return written, err
 }
 
 func (t *sqlInboxTx) commit(context.Context) error {

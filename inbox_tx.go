@@ -10,15 +10,16 @@ import (
 
 // inboxDatabase is where an inbox keeps its messages, whichever driver's it is.
 type inboxDatabase interface {
-	database
+	transactor
 	// begin opens a transaction and records a message in it. Unless first, it was recorded before.
-	begin(ctx context.Context, receive string, id identity) (tx inboxTx, first bool, err error)
+	begin(ctx context.Context, place inboxPlace, receive string, id identity) (tx inboxTx, first bool, err error)
 }
 
 // inboxTx is the transaction of one message.
 type inboxTx interface {
 	// carry puts the transaction into a handler's context.
 	carry(ctx context.Context) context.Context
+	// execute writes what the handler has returned: into the transaction, or not at all.
 	execute(ctx context.Context, query string, args ...any) (int64, error)
 	commit(ctx context.Context) error
 	// rollback does nothing after a commit.

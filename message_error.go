@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// MessageError says which message of a Publish call was refused, and why. Nothing of that call was stored, no SQL was
-// executed, and the transaction is as usable as before. Its text never contains payloads or metadata values.
+// MessageError says which message of a Publish call was refused, or that the one was that came to an Inbox, and why. Nothing
+// of that call was stored, no SQL was executed, and the transaction is as usable as before. Its text never contains
+// payloads or metadata values.
 type MessageError struct {
 	// Index is the message's position in the call, from 0. A topic, which all messages share, is refused with the first.
 	Index int
 	// UUID of the message.
 	UUID string
-	// Field is what was refused: message, topic, key, uuid, payload, metadata, metadata["name"], check or transaction.
+	// Field is what was refused: message, topic, key, uuid, payload, metadata, metadata["name"], check or transaction; by
+	// an Inbox its id, or the handler's name.
 	Field string
 	// Reason says what is wrong, and what would be right.
 	Reason string

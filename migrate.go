@@ -120,7 +120,7 @@ func migrate(ctx context.Context, db transactor, schema Schema) error {
 func changeSchema(ctx context.Context, db transactor, schema Schema, change func(tx database, state installed) error) error {
 	statements := pgsql.Render(schema.names())
 	return db.transaction(ctx, func(tx database) error {
-		for _, statement := range []string{statements.MigrateSettings, statements.MigrateLock} {
+		for _, statement := range []string{statements.ReadWrite, statements.MigrateLock} {
 			if err := tx.exec(ctx, statement); err != nil {
 				return fmt.Errorf("outbox: migrating %s: %w", schema, err)
 			}

@@ -31,6 +31,8 @@ const (
 //     open, with the locks on all rows of its batch, and keeps the server from clearing away settled rows.
 //   - What a poll costs grows with the settled rows that are not yet cleared away. Set Schema.TopicIndex when you migrate:
 //     without it, a poll goes through the table.
+//   - Each Subscribe holds a connection for as long as there are messages: give what its handlers use, an Inbox too, a pool
+//     of its own, or they wait for one another. An idle_in_transaction_session_timeout below an hour is raised to that.
 //   - A message that was not acked is never lost. An acked one may come again: the last one when the Subscriber is closed,
 //     those of the batch when the context of Subscribe ends, AckDeadline passes or the connection breaks.
 //
@@ -38,7 +40,8 @@ const (
 // other's; but the Subscriber, to settle a message behind which a Forwarder has held back others, waits until the claims
 // under way in its lane have ended: at most a Forwarder's PassTimeout and PublishTimeout.
 //
-// Its database role needs Grants's RoleSubscriber.
+// watermill-sql refuses topics with characters other than letters, digits and -$:._ in them. The database role needs
+// Grants's RoleSubscriber.
 type SchemaAdapter struct {
 	// Schema names the tables. Defaults to public.outbox.
 	Schema Schema

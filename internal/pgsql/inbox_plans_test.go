@@ -37,7 +37,7 @@ func TestTheInboxsStatementsHaveTheirPlansInEveryAdverseState(t *testing.T) {
 			for _, step := range state {
 				execute(t, pool, step)
 			}
-			execute(t, pool, sql.Prune, 2592000.0, 10) // what was deleted and is not vacuumed yet is met once
+			execute(t, pool, sql.Prune, 2592000.0, 10, "shop") // what was deleted and is not vacuumed yet is met once
 			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 				requireInboxPlans(t, pool, sql, mode)
 			}
@@ -57,7 +57,8 @@ func requireInboxPlans(t *testing.T, pool *pgxpool.Pool, sql pgsql.Statements, m
 	run(`SET LOCAL plan_cache_mode = ` + mode)
 	run(`PREPARE prune AS ` + sql.Prune)
 	run(`PREPARE receive AS ` + sql.Receive)
-	require.Less(t, explain(t, tx, `EXECUTE prune(2592000, 10)`), 200, mode)
+	// Far below a scan of the table. Most of it is pages of the index that are full of what was deleted and not yet vacuumed.
+	require.Less(t, explain(t, tx, `EXECUTE prune(2592000, 10, 'shop')`), 1000, mode)
 	require.Less(t, explain(t, tx, `EXECUTE receive('shop', 'handler', 'new')`), 100, mode)
 	require.Less(t, explain(t, tx, `EXECUTE receive('shop', 'handler', 'young1')`), 100, mode)
 	run(`DEALLOCATE prune`)

@@ -47,6 +47,7 @@ type Statements struct {
 	Nothing      string `sql:"nothing"`
 
 	// Beside the claim.
+	ReadWrite  string `sql:"read_write"`
 	AssignXid  string `sql:"assign_xid"`
 	StuckKeys  string `sql:"stuck_keys"`
 	ReadBell   string `sql:"read_bell"`
@@ -67,13 +68,12 @@ type Statements struct {
 	DeadDiscard  string `sql:"dead_discard" form:"filtered"`
 
 	// Looking at the schema, and migrating it.
-	Versions        string `sql:"versions"`
-	Inspect         string `sql:"inspect"`
-	Privileges      string `sql:"privileges"`
-	Installed       string `sql:"installed"`
-	MigrateSettings string `sql:"migrate_settings"`
-	MigrateLock     string `sql:"migrate_lock"`
-	CreateSchema    string `sql:"create_schema"`
+	Versions     string `sql:"versions"`
+	Inspect      string `sql:"inspect"`
+	Privileges   string `sql:"privileges"`
+	Installed    string `sql:"installed"`
+	MigrateLock  string `sql:"migrate_lock"`
+	CreateSchema string `sql:"create_schema"`
 }
 
 // forms are what a statement is completed with that has several (claim.sql and delete_acked.sql tell what for) or shares a

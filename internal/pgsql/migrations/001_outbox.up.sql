@@ -88,4 +88,4 @@ CREATE TABLE {inbox} (
   received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT {inbox_pkey} PRIMARY KEY (consumer, handler, message_id)
 );
-CREATE INDEX {inbox_received} ON {inbox} (received_at);
+CREATE INDEX {inbox_received} ON {inbox} (consumer, received_at);
