@@ -150,6 +150,15 @@ func start(t testing.TB, f *outbox.Forwarder) *outbox.Forwarder {
 	return f
 }
 
+// setForDatabase changes a setting for all sessions that begin from now on.
+func setForDatabase(t testing.TB, pool *pgxpool.Pool, setting string) {
+	t.Helper()
+	var name string
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT current_database()`).Scan(&name))
+	_, err := pool.Exec(t.Context(), `ALTER DATABASE `+pgx.Identifier{name}.Sanitize()+` SET `+setting)
+	require.NoError(t, err)
+}
+
 func count(t testing.TB, pool *pgxpool.Pool, where string) (n int) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM public.outbox WHERE `+where).Scan(&n))

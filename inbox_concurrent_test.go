@@ -112,7 +112,7 @@ func TestACopyRunsWhenTheFirstRollsBack(t *testing.T) {
 func TestInboxDoesNotInheritTheDatabasesIsolationLevel(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
-		execute(t, c.pool, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
+		setForDatabase(t, c.pool, "default_transaction_isolation = serializable")
 		handled, first, second := copies(t, c, c.inbox(t, 2, serviceConfig()), nil)
 		require.NoError(t, first)
 		require.NoError(t, second)

@@ -10,18 +10,12 @@ import (
 	outbox "github.com/watermill-outbox/watermill-outbox"
 )
 
-// set changes a setting for all sessions that begin from now on.
-func (c consuming) set(t *testing.T, setting string) {
-	t.Helper()
-	execute(t, c.pool, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET `+setting+`', current_database()); END $$`)
-}
-
 // What the broker is told to be done must survive a crash of the server.
 func TestInboxCommitsToTheDiskWhateverTheDatabasesSetting(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		for _, test := range []struct{ inherited, want string }{{"off", "local"}, {"local", "local"}, {"on", "on"}} {
-			c.set(t, "synchronous_commit = "+test.inherited)
+			setForDatabase(t, c.pool, "synchronous_commit = "+test.inherited)
 			h := c.inbox(t, 1, serviceConfig()).Middleware(func(msg *message.Message) ([]*message.Message, error) {
 				return nil, inTx(msg.Context(), `INSERT INTO public.effects SELECT $1 || current_setting('synchronous_commit')`, test.inherited+" is ")
 			})
@@ -35,8 +29,8 @@ func TestInboxWorksWhereTransactionsBeginReadOnlyAndSerializable(t *testing.T) {
 	t.Parallel()
 	onEachDriver(t, func(t *testing.T, c consuming) {
 		c.fillInbox(t, "shop", 1, 20_000, "31 days")
-		c.set(t, "default_transaction_read_only = on")
-		c.set(t, "default_transaction_isolation = serializable")
+		setForDatabase(t, c.pool, "default_transaction_read_only = on")
+		setForDatabase(t, c.pool, "default_transaction_isolation = serializable")
 		config := serviceConfig()
 		config.PublishTopic = "done"
 		h := c.inbox(t, 1, config).Middleware(func(msg *message.Message) ([]*message.Message, error) {
