@@ -40,7 +40,8 @@ var ofTheLibrary = map[string][]outbox.Role{
 	"ReleaseAcked": roles(forwards, operator, takes), "PlainPlans": everybody, "Nothing": everybody,
 	"AssignXid": everybody, "StuckKeys": roles(forwards, operator, takes), "ReadBell": roles(forwards), "SetBell": roles(forwards),
 	"Stats": roles(forwards, operator), "ListenBell": everybody, "Versions": roles(forwards, consumer, operator),
-	"Receive": roles(consumer), "Prune": roles(consumer), "Database": everybody,
+	"Receive": roles(consumer), "ReceiveText": everybody, // no statement until it is completed
+	"Prune": roles(consumer), "Database": everybody,
 	"DeadSettings": everybody, "DeadList": roles(forwards, operator), "DeadLock": roles(forwards, operator),
 	"DeadRequeue": roles(operator), "DeadDiscard": roles(operator),
 	"Inspect": everybody, "Privileges": everybody, "Installed": everybody,

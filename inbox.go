@@ -100,7 +100,7 @@ func (i *Inbox) receive(msg *message.Message, h message.HandlerFunc) error {
 	}
 	defer inside.ended.Store(true)
 
-	tx, first, err := i.database.begin(ctx, *place, i.sql.Receive, id)
+	tx, first, err := i.database.begin(ctx, *place, id)
 	if err != nil {
 		return i.failed("recording", id, err)
 	}

@@ -7,22 +7,25 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/pgsql"
 )
 
 // pgxInbox is an inbox's database for pgx.
 type pgxInbox struct {
 	pgxTransactor
 	config  InboxConfig
+	sql     pgsql.Statements
 	options pgx.TxOptions
 }
 
 func newPgxInbox(pool *pgxpool.Pool, config InboxConfig) pgxInbox {
 	options := pgx.TxOptions{IsoLevel: isolationLevels[config.TxOptions.Isolation], AccessMode: pgx.ReadWrite}
-	return pgxInbox{newPgxTransactor(pool), config, options}
+	return pgxInbox{newPgxTransactor(pool), config, pgsql.Render(config.Schema.names()), options}
 }
 
 // begin takes one round trip for BEGIN and INSERT.
-func (d pgxInbox) begin(ctx context.Context, _ inboxPlace, receive string, id identity) (inboxTx, bool, error) {
+func (d pgxInbox) begin(ctx context.Context, _ inboxPlace, id identity) (inboxTx, bool, error) {
 	ctx, cancel := d.config.limited(ctx)
 	defer cancel()
 	conn, err := d.pool.Acquire(ctx)
@@ -32,7 +35,7 @@ func (d pgxInbox) begin(ctx context.Context, _ inboxPlace, receive string, id id
 	var inserted int64
 	batch := &pgx.Batch{}
 	batch.BeginTx(d.options)
-	batch.Queue(receive, id.consumer, id.handler, id.message).Exec(func(tag pgconn.CommandTag) error {
+	batch.Queue(d.sql.Receive, id.consumer, id.handler, id.message).Exec(func(tag pgconn.CommandTag) error {
 		inserted = tag.RowsAffected()
 		return nil
 	})

@@ -3,22 +3,37 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/pgsql"
 )
 
 // sqlInbox is an inbox's database for database/sql.
 type sqlInbox struct {
 	sqlTransactor
 	config InboxConfig
+	sql    pgsql.Statements
+	asText bool
 }
 
 func newSQLInbox(db *sql.DB, config InboxConfig) sqlInbox {
-	return sqlInbox{newSQLTransactor(db), config}
+	return sqlInbox{newSQLTransactor(db), config, pgsql.Render(config.Schema.names()), isLibPq(db.Driver())}
 }
 
-func (d sqlInbox) begin(ctx context.Context, place inboxPlace, receive string, id identity) (inboxTx, bool, error) {
+// isLibPq is not true of one that is wrapped, which costs a round trip.
+func isLibPq(d driver.Driver) bool {
+	t := reflect.TypeOf(d)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath() == "github.com/lib/pq"
+}
+
+func (d sqlInbox) begin(ctx context.Context, place inboxPlace, id identity) (inboxTx, bool, error) {
 	t := &sqlInboxTx{timeout: d.config.TxTimeout}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	var inserted int64
@@ -31,7 +46,7 @@ func (d sqlInbox) begin(ctx context.Context, place inboxPlace, receive string, i
 				return err
 			}
 		}
-		result, err := t.tx.ExecContext(t.ctx, receive, id.consumer, id.handler, id.message)
+		result, err := d.receive(t, id)
 		if err != nil {
 			return err
 		}
@@ -43,6 +58,13 @@ func (d sqlInbox) begin(ctx context.Context, place inboxPlace, receive string, i
 		return nil, false, err
 	}
 	return t, inserted == 1, nil
+}
+
+func (d sqlInbox) receive(t *sqlInboxTx, id identity) (sql.Result, error) {
+	if d.asText {
+		return t.tx.ExecContext(t.ctx, d.sql.Receiving(id.consumer, id.handler, id.message))
+	}
+	return t.tx.ExecContext(t.ctx, d.sql.Receive, id.consumer, id.handler, id.message)
 }
 
 // sqlInboxTx has a context of its own, since database/sql rolls back when that of BeginTx ends.

@@ -12,7 +12,7 @@ import (
 type inboxDatabase interface {
 	transactor
 	// begin opens a transaction and records a message in it. Unless first, it was recorded before.
-	begin(ctx context.Context, place inboxPlace, receive string, id identity) (tx inboxTx, first bool, err error)
+	begin(ctx context.Context, place inboxPlace, id identity) (tx inboxTx, first bool, err error)
 }
 
 // inboxTx is the transaction of one message.

@@ -56,9 +56,10 @@ type Statements struct {
 	ListenBell string `sql:"listen"`
 
 	// Consuming.
-	Receive  string `sql:"receive"`
-	Prune    string `sql:"prune"`
-	Database string `sql:"database"`
+	Receive     string `sql:"receive" form:"parameters"`
+	ReceiveText string `sql:"receive" form:"text"` // to be completed: see Receiving
+	Prune       string `sql:"prune"`
+	Database    string `sql:"database"`
 
 	// The operator's tool for dead letters.
 	DeadSettings string `sql:"dead_settings"`
@@ -76,8 +77,8 @@ type Statements struct {
 	CreateSchema string `sql:"create_schema"`
 }
 
-// forms are what a statement is completed with that has several (claim.sql and delete_acked.sql tell what for) or shares a
-// part with others.
+// forms are what a statement is completed with that has several (claim.sql, delete_acked.sql and receive.sql tell what for)
+// or shares a part with others.
 var forms = map[string]*strings.Replacer{
 	"":       strings.NewReplacer(),
 	"free":   strings.NewReplacer("{lock}", "FOR UPDATE NOWAIT", "{free}", "true"),
@@ -85,7 +86,15 @@ var forms = map[string]*strings.Replacer{
 	"claim":  strings.NewReplacer("{keys}", "$1"),
 	"acked":  strings.NewReplacer("{keys}", "nullif(current_setting('outbox.release_keys', true), '')"),
 
-	"filtered": strings.NewReplacer("{filter}", deadFilter),
+	"parameters": strings.NewReplacer("{with}", "", "{row}", "$1::text, $2::text, $3::text"),
+	"text":       strings.NewReplacer("{with}", "WITH m AS (VALUES ({values})) ", "{row}", "m.* FROM m"),
+	"filtered":   strings.NewReplacer("{filter}", deadFilter),
+}
+
+// Receiving completes ReceiveText. The place for the values comes before any name, whatever is in those.
+func (s *Statements) Receiving(consumer, handler, id string) string {
+	values := literal(consumer) + ", " + literal(handler) + ", " + literal(id)
+	return strings.Replace(s.ReceiveText, "{values}", values, 1)
 }
 
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)

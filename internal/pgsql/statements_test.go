@@ -86,3 +86,22 @@ func TestStatementsNameNoTableWithoutItsSchema(t *testing.T) {
 		require.Zero(t, unqualified, name)
 	}
 }
+
+// Whatever is in the names and in the values, the values take the place that is theirs.
+func TestReceivingPutsItsValuesWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	odd := []string{"{values}", `it's \ '' "x" $1 {inbox} -- /*`, "漢"}
+	for _, names := range append(nasty, pgsql.Names{Schema: "{values}", Table: "({values})"}) {
+		pool := testdb.New(t)
+		migrate(t, pool, names)
+		s := pgsql.Render(names)
+		for _, value := range odd {
+			for range 2 { // a copy
+				execute(t, pool, s.Receiving(value, value+"h", value+"m"))
+			}
+			execute(t, pool, s.Receive, value, value+"h", value+"m")
+			require.Equal(t, 1, scan[int](t, pool, "SELECT count(*) FROM "+names.Relation("inbox")+" WHERE consumer = $1 AND handler = $1 || 'h' AND message_id = $1 || 'm'", value))
+		}
+		require.Equal(t, len(odd), scan[int](t, pool, "SELECT count(*) FROM "+names.Relation("inbox")))
+	}
+}
