@@ -1,9 +1,9 @@
--- Releases the first 64 holding rows of each of the keys that are given as $1, or by delete_acked.sql: due at once, still holding, so that newcomers queue up behind
--- them. 64, because releasing and parking a whole tail of 16,000 at each failure was 20 times slower.
--- One time a key, not before that of any row of it released earlier: a clock that was set back must not turn the order
--- of release round. Never waits for an outsider: a key whose release came out short is returned, to be repeated. Rows
--- behind the one that an outsider has locked stay parked: they could not go before it, and would be parked again by each
--- claim and released by the next, for as long as it is locked.
+-- Releases the first 64 holding rows of each of the keys that are given as $1, or by delete_acked.sql: due at once,
+-- still holding, so that newcomers queue up behind them. 64, because releasing and parking a whole tail of 16,000 at
+-- each failure was 20 times slower. One time a key, not before that of any row of it released earlier: a clock that was
+-- set back must not turn the order of release round. Never waits for an outsider: a key whose release came out short is
+-- returned, to be repeated. Rows behind the one that an outsider has locked stay parked: they could not go before it,
+-- and would be parked again by each claim and released by the next, for as long as it is locked.
 -- What was tried and what came of it is one row, and no join: the planner, which expects few, compared each with each.
 -- 500 keys with tails of 70 were forwarded in 34 s, and are in 3.
 -- Plan: Index Scan on the first holding rows of a key, then Tid Scans.
