@@ -40,7 +40,7 @@ var ofTheLibrary = map[string][]outbox.Role{
 	"ReleaseAcked": roles(forwards, operator, takes), "PlainPlans": everybody, "Nothing": everybody,
 	"AssignXid": everybody, "StuckKeys": roles(forwards, operator, takes), "ReadBell": roles(forwards), "SetBell": roles(forwards),
 	"Stats": roles(forwards, operator), "ListenBell": everybody, "Versions": roles(forwards, consumer, operator),
-	"Receive": roles(consumer), "ReceiveText": everybody, // no statement until it is completed
+	"Receive": roles(consumer), "ReceiveText": roles(consumer),
 	"Prune": roles(consumer), "Database": everybody,
 	"DeadSettings": everybody, "DeadList": roles(forwards, operator), "DeadLock": roles(forwards, operator),
 	"DeadRequeue": roles(operator), "DeadDiscard": roles(operator),

@@ -57,7 +57,7 @@ type Statements struct {
 
 	// Consuming.
 	Receive     string `sql:"receive" form:"parameters"`
-	ReceiveText string `sql:"receive" form:"text"` // to be completed: see Receiving
+	ReceiveText string `sql:"receive" form:"text"` // without values: see Receiving
 	Prune       string `sql:"prune"`
 	Database    string `sql:"database"`
 
@@ -87,14 +87,17 @@ var forms = map[string]*strings.Replacer{
 	"acked":  strings.NewReplacer("{keys}", "nullif(current_setting('outbox.release_keys', true), '')"),
 
 	"parameters": strings.NewReplacer("{with}", "", "{row}", "$1::text, $2::text, $3::text"),
-	"text":       strings.NewReplacer("{with}", "WITH m AS (VALUES ({values})) ", "{row}", "m.* FROM m"),
+	"text":       strings.NewReplacer("{with}", "WITH m AS (VALUES "+noValues+") ", "{row}", "m.* FROM m"),
 	"filtered":   strings.NewReplacer("{filter}", deadFilter),
 }
 
-// Receiving completes ReceiveText. The place for the values comes before any name, whatever is in those.
+// noValues are what ReceiveText has instead of values.
+const noValues = "('', '', '')"
+
+// Receiving is ReceiveText with values. Their place comes before any name, whatever is in those.
 func (s *Statements) Receiving(consumer, handler, id string) string {
-	values := literal(consumer) + ", " + literal(handler) + ", " + literal(id)
-	return strings.Replace(s.ReceiveText, "{values}", values, 1)
+	values := "(" + literal(consumer) + ", " + literal(handler) + ", " + literal(id) + ")"
+	return strings.Replace(s.ReceiveText, noValues, values, 1)
 }
 
 var comments = regexp.MustCompile(`(?m)(^|\s+)--.*$`)

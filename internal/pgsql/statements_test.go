@@ -90,8 +90,8 @@ func TestStatementsNameNoTableWithoutItsSchema(t *testing.T) {
 // Whatever is in the names and in the values, the values take the place that is theirs.
 func TestReceivingPutsItsValuesWhereTheyBelong(t *testing.T) {
 	t.Parallel()
-	odd := []string{"{values}", `it's \ '' "x" $1 {inbox} -- /*`, "漢"}
-	for _, names := range append(nasty, pgsql.Names{Schema: "{values}", Table: "({values})"}) {
+	odd := []string{"('', '', '')", `it's \ '' "x" $1 {inbox} -- /*`, "漢"}
+	for _, names := range append(nasty, pgsql.Names{Schema: "('', '', '')", Table: "VALUES ('', '', '')"}) {
 		pool := testdb.New(t)
 		migrate(t, pool, names)
 		s := pgsql.Render(names)
