@@ -19,7 +19,7 @@ import (
 // comes later is acknowledged and not handled; one that comes meanwhile waits for the first.
 //
 // The effects are what the handler does with the transaction that it finds by TxFromContext or PgxTxFromContext. It must
-// leave ending it to the inbox, which with database/sql does not even notice a COMMIT or ROLLBACK as SQL. Nothing else can
+// leave ending it to the inbox: with database/sql that can't always notice a COMMIT or ROLLBACK as SQL. Nothing else can
 // be undone when a message fails: what calls another service, do there by a message that you return. Messages that a
 // handler returns go to its publish topic, by way of the outbox: the router and its publisher decorators don't see them.
 //
@@ -102,6 +102,9 @@ func (i *Inbox) receive(msg *message.Message, h message.HandlerFunc) error {
 
 	tx, first, err := i.database.begin(ctx, *place, id)
 	if err != nil {
+		if isReadOnly(err) {
+			i.place.CompareAndSwap(place, nil) // the default has changed
+		}
 		return i.failed("recording", id, err)
 	}
 	defer tx.rollback(ctx) // a panic keeps its stack; after a commit this does nothing
@@ -127,7 +130,8 @@ func (i *Inbox) receive(msg *message.Message, h message.HandlerFunc) error {
 // failed says what a step of the inbox was, and which setting it ran into.
 func (i *Inbox) failed(doing string, id identity, err error) error {
 	limit := ""
-	if errors.Is(err, context.DeadlineExceeded) {
+	var refused *MessageError // by what may have a deadline of its own
+	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &refused) && i.config.TxTimeout > 0 {
 		limit = fmt.Sprintf(" took longer than InboxConfig.TxTimeout, %v", i.config.TxTimeout)
 	}
 	return fmt.Errorf("outbox: %s message %s%s: %w", doing, excerpt(id.message), limit, err)

@@ -24,7 +24,8 @@ type InboxConfig struct {
 
 	// Consumer names the service. A message is handled once per consumer, handler and message id: set it when several
 	// services share one database, and when the inbox is used without a router. Copies of one service must have the same.
-	// It and the handlers' names have at most 512 bytes each. Defaults to "", which is enough where handlers' names differ.
+	// What one had recorded that there is no inbox for any more stays: delete it by hand. It and the handlers' names have
+	// at most 512 bytes each. Defaults to "", which is enough where handlers' names differ.
 	Consumer string
 
 	// MessageID gives the id that a message is known again by. Set it when producers send none, or a new one with each

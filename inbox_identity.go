@@ -53,6 +53,12 @@ type inboxPlace struct {
 	readOnly bool // what transactions are by default
 }
 
+// isReadOnly says that a transaction was read only, SQLSTATE read_only_sql_transaction.
+func isReadOnly(err error) bool {
+	var answer interface{ SQLState() string }
+	return errors.As(err, &answer) && answer.SQLState() == "25006"
+}
+
 // nesting says in a context which databases it is inside an inbox of. A context may outlive its transaction, as it does
 // when a message takes it along.
 type nesting struct {

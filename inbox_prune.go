@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	pruneBatch = 1000        // messages forgotten in one statement
-	pruneEvery = time.Minute // at the most often, when there is nothing left to forget
-	pruneRest  = 20          // and never more than one part in so many of the time
+	pruneBatch = 1000            // messages forgotten in one statement
+	pruneEvery = time.Minute     // at the most often, when there is nothing left to forget
+	pruneRest  = 20              // and never more than one part in so many of the time
+	pruneLimit = 2 * time.Second // what a message may wait for it, when the pool is busy
 )
 
 // pruning says when to forget next.
@@ -19,7 +20,7 @@ type pruning struct {
 	next time.Time
 }
 
-// due says whether it is time, to one caller at a time: the next one is only told after done.
+// due says whether it is time, to one caller each time.
 func (p *pruning) due(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +82,7 @@ func (i *Inbox) pruneNowAndThen(ctx context.Context) {
 	if i.config.Retention < 0 || !i.pruning.due(began) {
 		return
 	}
-	ctx, cancel := i.config.limited(ctx)
+	ctx, cancel := context.WithTimeout(ctx, pruneLimit)
 	defer cancel()
 	more, _, err := i.pruneOnce(ctx)
 	if err != nil {

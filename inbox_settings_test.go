@@ -91,3 +91,17 @@ func TestNothingIsWrittenOutsideATransactionThatTheHandlerEnded(t *testing.T) {
 		require.NoError(t, handle(inbox.Middleware(takesEffect), incoming(t, "a")))
 	})
 }
+
+// The default may change while an inbox is at work.
+func TestInboxNoticesThatTransactionsHaveBecomeReadOnly(t *testing.T) {
+	t.Parallel()
+	onEachDriver(t, func(t *testing.T, c consuming) {
+		h := c.inbox(t, 1, serviceConfig()).Middleware(takesEffect)
+		require.NoError(t, handle(h, incoming(t, "before")))
+		setForDatabase(t, c.pool, "default_transaction_read_only = on")
+		_, err := c.pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		require.NoError(t, err)
+		eventually(t, "the message takes effect", func() bool { return handle(h, incoming(t, "after")) == nil })
+		require.Equal(t, 1, c.effects(t, "after"))
+	})
+}

@@ -27,6 +27,9 @@ func newSQLInbox(db *sql.DB, config InboxConfig) sqlInbox {
 // isLibPq is not true of one that is wrapped, which costs a round trip.
 func isLibPq(d driver.Driver) bool {
 	t := reflect.TypeOf(d)
+	if t == nil {
+		return false
+	}
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

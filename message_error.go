@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// MessageError says which message of a Publish call was refused, or that the one was that came to an Inbox, and why. Nothing
-// of that call was stored, no SQL was executed, and the transaction is as usable as before. Its text never contains
-// payloads or metadata values.
+// MessageError says which message was refused, and why: one of a Publish call, or one that came to an Inbox. Nothing of that
+// call was stored, no SQL was executed, and the transaction is as usable as before. Its text never contains payloads or
+// metadata values.
 type MessageError struct {
 	// Index is the message's position in the call, from 0. A topic, which all messages share, is refused with the first.
 	Index int

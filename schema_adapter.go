@@ -85,8 +85,8 @@ type batchSoFar struct {
 
 const batchEntry = "outbox_batch"
 
-// Validate reports everything wrong with the configuration, each problem with its field. Publish and Subscribe say the
-// same.
+// Validate reports everything wrong with the configuration, each problem with its field. Publish, and each poll
+// of a Subscriber, say the same.
 func (a SchemaAdapter) Validate() error {
 	var size error
 	if a.BatchSize < 0 || a.BatchSize > maxSubscriberBatch {

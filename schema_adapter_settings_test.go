@@ -6,6 +6,9 @@ import (
 
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/stretchr/testify/require"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
 )
 
 // A batch's transaction has nothing to execute until its last message is acked. Cut off before, the whole batch would come
@@ -46,4 +49,23 @@ func TestARowThatTheClientsEncodingCannotHoldIsDelivered(t *testing.T) {
 		msg.Ack()
 		a.awaitCount(t, 0)
 	})
+}
+
+// Some modes of drivers read payloads as text, of which they know one form.
+func TestPayloadsComeWhateverTheirFormInTheDatabasesSetting(t *testing.T) {
+	t.Parallel()
+	url := testdb.URL(t)
+	pool := testdb.Open(t, url)
+	require.NoError(t, outbox.Migrate(t.Context(), pool, outbox.Schema{TopicIndex: true}))
+	setForDatabase(t, pool, "bytea_output = escape")
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			put(t, pool, mode, "", "it's \\ odd \x01")
+			a := adapted{t: t, pool: pool, db: openSQL(t, "pgx", withParameter(t, url, "default_query_exec_mode", mode))}
+			msg := next(t, a.subscribe(t, mode))
+			require.Equal(t, "it's \\ odd \x01", string(msg.Payload))
+			msg.Ack()
+			a.awaitCount(t, 0)
+		})
+	}
 }
