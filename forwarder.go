@@ -174,9 +174,6 @@ func (f *Forwarder) awaitSchema(run *run) error {
 func (f *Forwarder) checkSchema(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	if err := CheckSchema(ctx, f.pool, f.config.Schema); err != nil {
-		return err
-	}
 	info, err := inspectSchema(ctx, f.pool, f.config.Schema)
 	if err != nil {
 		return err

@@ -55,8 +55,7 @@ type inboxPlace struct {
 
 // isReadOnly says that a transaction was read only, SQLSTATE read_only_sql_transaction.
 func isReadOnly(err error) bool {
-	var answer interface{ SQLState() string }
-	return errors.As(err, &answer) && answer.SQLState() == "25006"
+	return sqlState(err) == "25006"
 }
 
 // nesting says in a context which databases it is inside an inbox of. A context may outlive its transaction, as it does

@@ -48,12 +48,18 @@ func ReadStats(ctx context.Context, pool *pgxpool.Pool, schema Schema) (Stats, e
 
 // withSchemaHint makes ErrSchemaVersion of the server's complaint that a table or column is not there, in any driver's words.
 func withSchemaHint(err error) error {
-	var answer interface{ SQLState() string }
-	if errors.As(err, &answer) {
-		switch answer.SQLState() {
-		case "3F000", "42P01", "42703": // invalid_schema_name, undefined_table, undefined_column
-			return fmt.Errorf("%w: %w", ErrSchemaVersion, err)
-		}
+	switch sqlState(err) {
+	case "3F000", "42P01", "42703": // invalid_schema_name, undefined_table, undefined_column
+		return fmt.Errorf("%w: %w", ErrSchemaVersion, err)
 	}
 	return err
+}
+
+// sqlState gives the code of the server's answer, whichever driver brings it; "" if there is none.
+func sqlState(err error) string {
+	var answer interface{ SQLState() string }
+	if errors.As(err, &answer) {
+		return answer.SQLState()
+	}
+	return ""
 }
