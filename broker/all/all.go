@@ -1,0 +1,17 @@
+// Package all knows every broker of this module. A program that imports it compiles all their clients; one that needs two
+// of them makes its own broker.NewMux.
+package all
+
+import (
+	"context"
+
+	"github.com/watermill-outbox/watermill-outbox/broker"
+)
+
+// Mux gives a broker.Mux with every driver.
+func Mux() *broker.Mux { return broker.NewMux() }
+
+// Open opens a broker with any of them; see broker.Mux.
+func Open(ctx context.Context, url string, options broker.Options) (broker.Broker, error) {
+	return Mux().Open(ctx, url, options)
+}
