@@ -22,16 +22,19 @@ const (
 	publishFailed
 )
 
-// delivery publishes the rows of one pass: groups side by side, each in order, one message a Publish call, because most
-// publishers stop at the first error without telling how far they got.
+// delivery publishes the rows of one pass: by a BatchPublisher in batches, else groups side by side, each in order, one
+// message a Publish call, because most publishers stop at the first error without telling how far they got.
 type delivery struct {
 	f        *Forwarder
 	rows     []claim.Row
 	groups   [][]int
+	ctx      context.Context            // done when the delivery has ended
 	contexts map[string]context.Context // by topic
 	begin    context.Context            // no publish starts once it is done
+	patience time.Duration              // after which a publish is given up
 
 	nextGroup  atomic.Int64
+	nextBatch  cursor
 	failureRun atomic.Int32
 	maxRun     int32
 	halted     atomic.Bool
@@ -50,7 +53,7 @@ func (f *Forwarder) deliver(run *run, rows []claim.Row, groups [][]int, maxRun i
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // a publisher that outlived its timeout is told so
 	d := &delivery{
-		f: f, rows: rows, groups: groups, contexts: map[string]context.Context{},
+		f: f, rows: rows, groups: groups, ctx: ctx, contexts: map[string]context.Context{}, patience: f.config.PublishTimeout,
 		state: make([]atomic.Int32, len(rows)), since: make([]atomic.Int64, len(rows)), errs: make([]error, len(rows)),
 		maxRun: maxRun, ended: make(chan struct{}),
 	}
@@ -64,14 +67,27 @@ func (f *Forwarder) deliver(run *run, rows []claim.Row, groups [][]int, maxRun i
 	var done context.CancelFunc
 	d.begin, done = context.WithTimeout(run.stop, f.config.PassTimeout)
 	defer done()
-	if n := min(len(groups), f.config.PublishConcurrency); n > 0 {
-		d.running.Store(int32(n)) //nolint:gosec // at most BatchSize
-		for range n {
-			go (&runner{delivery: d}).run()
-		}
+	runners := min(len(groups), f.config.PublishConcurrency)
+	if f.batches != nil {
+		runners = min(len(groups), 1)
+		d.patience += d.patience / 4 // its context ends sooner, and then it still tells what was acknowledged
+	}
+	if runners > 0 {
+		d.running.Store(int32(runners)) //nolint:gosec // at most BatchSize
+		d.start(runners)
 		d.watch(run)
 	}
 	return d
+}
+
+func (d *delivery) start(runners int) {
+	for range runners {
+		if d.f.batches != nil {
+			go (&batchRunner{delivery: d}).run()
+		} else {
+			go (&runner{delivery: d}).run()
+		}
+	}
 }
 
 // watch waits for the runners, and is the one watchdog of the pass: a goroutine and a timer per publish cost a fifth of
@@ -88,7 +104,7 @@ func (d *delivery) watch(run *run) {
 			d.halted.Store(true)
 			begin = nil
 		case <-tick.C:
-			d.giveUp(d.f.evidence.now()-d.f.config.PublishTimeout, errPublishTimeout)
+			d.giveUp(d.f.evidence.now()-d.patience, errPublishTimeout)
 		case <-run.abandon.Done():
 			d.halted.Store(true)
 			if d.giveUp(d.f.evidence.now(), nil) > 0 {
@@ -106,14 +122,65 @@ func (d *delivery) giveUp(before time.Duration, err error) (n int) {
 		if time.Duration(d.since[i].Load()) > before || !d.state[i].CompareAndSwap(publishStarted, publishEnding) {
 			continue
 		}
-		d.f.abandoned.Add(1)
 		if err != nil {
 			d.fail(i, err)
 		}
-		go (&runner{delivery: d}).run()
 		n++
 	}
+	runners := n
+	if d.f.batches != nil { // all were in the hands of one
+		runners = min(n, 1)
+	}
+	d.f.abandoned.Add(int64(runners))
+	d.start(runners)
 	return n
+}
+
+// mayBegin says whether a further publish may start, and waits until MaxPerSecond allows it.
+func (d *delivery) mayBegin() bool {
+	if d.halted.Load() || d.begin.Err() != nil {
+		return false
+	}
+	if d.f.limiter != nil && d.f.limiter.Wait(d.begin) != nil {
+		d.halted.Store(true)
+		return false
+	}
+	return true
+}
+
+// started notes that a publish begins.
+func (d *delivery) started(i int) {
+	d.since[i].Store(int64(d.f.evidence.now()))
+	d.state[i].Store(publishStarted)
+}
+
+// end notes what became of a publish. It says false if that was given up before.
+func (d *delivery) end(i int, err error) bool {
+	if !d.state[i].CompareAndSwap(publishStarted, publishEnding) {
+		return false
+	}
+	if len(d.f.hooks.publish) > 0 {
+		d.report(i, err)
+	}
+	if err != nil {
+		d.fail(i, err)
+		return true
+	}
+	d.state[i].Store(publishAcked)
+	d.f.evidence.acked()
+	if d.failureRun.Load() != 0 {
+		d.failureRun.Store(0)
+	}
+	return true
+}
+
+func (d *delivery) report(i int, err error) {
+	row := &d.rows[i]
+	event := PublishEvent{Topic: row.Topic, Key: row.Key, UUID: row.UUID, Attempts: row.Attempts,
+		Duration: d.f.evidence.now() - time.Duration(d.since[i].Load()), Err: err}
+	for _, hook := range d.f.hooks.publish {
+		hook.OnPublish(event)
+	}
 }
 
 // fail ends a publish whose state is publishEnding.

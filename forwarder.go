@@ -29,6 +29,7 @@ var (
 type Forwarder struct {
 	pool      *pgxpool.Pool
 	publisher message.Publisher
+	batches   BatchPublisher // nil: one message at a time
 	config    ForwarderConfig
 	logger    watermill.LoggerAdapter
 
@@ -84,6 +85,9 @@ func NewForwarder(pool *pgxpool.Pool, publisher message.Publisher, config Forwar
 		sweeps:    sweeps{share: config.SweepShare},
 		running:   make(chan struct{}),
 		life:      lifecycle{closing: make(chan struct{})},
+	}
+	if len(config.Middlewares) == 0 {
+		f.batches, _ = publisher.(BatchPublisher)
 	}
 	if config.MaxPerSecond > 0 {
 		f.limiter = rate.NewLimiter(rate.Limit(config.MaxPerSecond), 1)

@@ -28,10 +28,10 @@ type ForwarderConfig struct {
 	// message above a worker's share goes alone, one at a time. Defaults to 32 MiB.
 	BatchBytes int
 	// PublishConcurrency is the number of publishes in flight of one worker. Messages of one key never are in flight
-	// together. Defaults to 64.
+	// together. It does not matter to a BatchPublisher, which gets BatchSize messages at once. Defaults to 64.
 	PublishConcurrency int
-	// PublishTimeout ends the wait for one publish: it counts as not acknowledged, and a late success becomes a
-	// duplicate. Defaults to 10 s.
+	// PublishTimeout ends the wait for one publish, or one batch of a BatchPublisher: it counts as not acknowledged, and a
+	// late success becomes a duplicate. Defaults to 10 s.
 	PublishTimeout time.Duration
 	// PassTimeout is the time after which a pass starts no more publishes and settles what was acknowledged. A pass
 	// keeps a transaction open. Defaults to 10 s.
@@ -57,7 +57,8 @@ type ForwarderConfig struct {
 	MaxPerSecond float64
 	// Middlewares wrap each publish, the first one outermost, as a router's wrap a handler. The message is acknowledged
 	// if they return nil and the publisher was called and returned nil; one that returns nil without calling the next
-	// is a failure, not a success. TopicFromContext tells the topic. Messages that they return are ignored.
+	// is a failure, not a success. TopicFromContext tells the topic. Messages that they return are ignored. With
+	// middlewares a BatchPublisher gets one message at a time, by Publish.
 	Middlewares []message.HandlerMiddleware
 	// Hooks are told what happens; each implements one or more of ClaimHook, PublishHook, SettleHook, DeadLetterHook
 	// and WakeHook. They are called synchronously and must be safe for concurrent use.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -50,30 +49,21 @@ func (r *runner) run() {
 	returned = true
 }
 
-func (r *runner) mayBegin() bool {
-	if r.halted.Load() || r.begin.Err() != nil {
-		return false
-	}
-	if r.f.limiter != nil && r.f.limiter.Wait(r.begin) != nil {
-		r.halted.Store(true)
-		return false
-	}
-	return true
-}
-
 // publish publishes one row and says whether it was acknowledged. A panic, or the end of the goroutine, is a failure of
 // that message.
 func (r *runner) publish(i int) (ok bool) {
 	row := &r.rows[i]
-	r.since[i].Store(int64(r.f.evidence.now()))
-	r.state[i].Store(publishStarted)
+	r.started(i)
 	err := errGoexit
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("outbox: the publisher panicked: %v", p)
-			r.f.logger.Error("Publisher panicked", err, watermill.LogFields{"topic": row.Topic, "uuid": row.UUID, "stack": string(debug.Stack())})
+			err = r.f.panicked(p, watermill.LogFields{"topic": row.Topic, "uuid": row.UUID})
 		}
-		ok = r.end(i, err)
+		ok = err == nil
+		if !r.end(i, err) {
+			r.writtenOff, ok = true, false
+			r.f.abandoned.Add(-1)
+		}
 	}()
 	msg, err := forwardedMessage(row)
 	if err != nil {
@@ -85,35 +75,12 @@ func (r *runner) publish(i int) (ok bool) {
 	return
 }
 
-// end notes what became of a publish, unless it was given up.
-func (r *runner) end(i int, err error) (ok bool) {
-	if !r.state[i].CompareAndSwap(publishStarted, publishEnding) {
-		r.writtenOff = true
-		r.f.abandoned.Add(-1)
-		return false
-	}
-	if len(r.f.hooks.publish) > 0 {
-		r.report(i, err)
-	}
-	if err != nil {
-		r.fail(i, err)
-		return false
-	}
-	r.state[i].Store(publishAcked)
-	r.f.evidence.acked()
-	if r.failureRun.Load() != 0 {
-		r.failureRun.Store(0)
-	}
-	return true
-}
-
-func (r *runner) report(i int, err error) {
-	row := &r.rows[i]
-	event := PublishEvent{Topic: row.Topic, Key: row.Key, UUID: row.UUID, Attempts: row.Attempts,
-		Duration: r.f.evidence.now() - time.Duration(r.since[i].Load()), Err: err}
-	for _, hook := range r.f.hooks.publish {
-		hook.OnPublish(event)
-	}
+// panicked makes an error of a publisher's panic, and logs where it was.
+func (f *Forwarder) panicked(p any, fields watermill.LogFields) error {
+	err := fmt.Errorf("outbox: the publisher panicked: %v", p)
+	fields["stack"] = string(debug.Stack())
+	f.logger.Error("Publisher panicked", err, fields)
+	return err
 }
 
 // attempt is one publish on its way through the middlewares.
