@@ -1,0 +1,55 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/broker"
+)
+
+// refused says that a broker looked at a batch and did not want it, so that one of its records is to blame, if there are
+// several. See the error codes of Kafka's protocol guide.
+func refused(err error) bool {
+	for _, code := range []error{
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.CorruptMessage,
+		kerr.PolicyViolation, kerr.UnsupportedForMessageFormat,
+	} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// classify says what an error of the publisher means.
+func classify(err error) outbox.FailureKind {
+	var (
+		tooLarge *TooLargeError
+		unknown  *UnknownTopicError
+		network  net.Error
+		code     *kerr.Error
+	)
+	switch {
+	case errors.As(err, &tooLarge), refused(err),
+		errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.TopicAuthorizationFailed):
+		return outbox.FailurePermanent
+	case errors.As(err, &unknown):
+		if unknown.For >= unknownAfter {
+			return outbox.FailurePermanent
+		}
+		return outbox.FailureOfMessage
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return outbox.FailureUnknown
+	case errors.As(err, &network), errors.As(err, &code), errors.Is(err, errUnanswered), errors.Is(err, io.EOF),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, broker.ErrClosed),
+		errors.Is(err, kgo.ErrClientClosed), errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries):
+		return outbox.FailureOutage
+	}
+	return outbox.FailureUnknown
+}

@@ -1,0 +1,54 @@
+package kafka
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/bits"
+
+	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
+)
+
+// record makes of a message what watermill-kafka's DefaultMarshaler would, and gives it its key.
+func record(topic, key string, msg *message.Message) (*kgo.Record, error) {
+	if _, ok := msg.Metadata[kafka.UUIDHeaderKey]; ok {
+		return nil, outbox.Permanent(fmt.Errorf("kafka: metadata %q: the name is Watermill's own, for the UUID; use another", kafka.UUIDHeaderKey))
+	}
+	r := &kgo.Record{Topic: topic, Value: msg.Payload, Headers: make([]kgo.RecordHeader, 1, len(msg.Metadata)+1)}
+	if key != "" {
+		r.Key = []byte(key)
+	}
+	r.Headers[0] = kgo.RecordHeader{Key: kafka.UUIDHeaderKey, Value: []byte(msg.UUID)}
+	for name, value := range msg.Metadata {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	return r, nil
+}
+
+// batchOverhead is the size of a batch around its records: the header of format 2, and what franz-go counts in.
+const batchOverhead = 61 + 4
+
+// size gives the bytes of a batch of that one record, before compression: what is held against max.message.bytes.
+// See "Record" of Kafka's protocol guide, message format 2.
+func size(r *kgo.Record) int {
+	n := 1 + 1 + 1 + bytesLen(len(r.Key)) + bytesLen(len(r.Value)) + varintLen(len(r.Headers))
+	for _, h := range r.Headers {
+		n += bytesLen(len(h.Key)) + bytesLen(len(h.Value))
+	}
+	return batchOverhead + varintLen(n) + n
+}
+
+func bytesLen(n int) int { return varintLen(n) + n }
+
+// varintLen is the length of a zigzag varint.
+func varintLen(n int) int { return (bits.Len64(uint64(n)<<1|1) + 6) / 7 } //nolint:gosec // a length
+
+// fnv32a is the hash of sarama's partitioner.
+func fnv32a(b []byte) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write(b)
+	return h.Sum32()
+}

@@ -1,0 +1,82 @@
+package kafka
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"fmt"
+	"hash"
+
+	"github.com/IBM/sarama"
+	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/xdg-go/scram"
+
+	"github.com/watermill-outbox/watermill-outbox/broker"
+)
+
+// newSubscriber makes watermill-kafka's subscriber. It connects when it subscribes.
+func newSubscriber(s *settings) (message.Subscriber, error) {
+	if s.Group == "" {
+		return nil, broker.ErrNoGroup
+	}
+	subscriber, err := kafka.NewSubscriber(kafka.SubscriberConfig{
+		Brokers: s.addresses, ConsumerGroup: s.Group, Unmarshaler: kafka.DefaultMarshaler{}, OverwriteSaramaConfig: s.sarama(),
+	}, s.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	return subscriber, nil
+}
+
+func (s *settings) sarama() *sarama.Config {
+	config := kafka.DefaultSaramaSubscriberConfig()
+	config.ClientID = s.clientID
+	// What is newer in the protocol is not needed, and Kafka 4 still speaks this.
+	config.Version = sarama.V2_3_0_0
+	config.Metadata.AllowAutoTopicCreation = s.createTopics
+	config.Consumer.Offsets.Initial = sarama.OffsetNewest
+	if s.fromOldest {
+		config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	}
+	config.Net.TLS.Enable, config.Net.TLS.Config = s.tls != nil, s.tls
+	if s.sasl != "" {
+		config.Net.SASL.Enable, config.Net.SASL.User, config.Net.SASL.Password = true, s.User, s.Password
+	}
+	switch s.sasl {
+	case "plain":
+		config.Net.SASL.Mechanism = sarama.SASLTypePlaintext
+	case "scram-sha-256":
+		config.Net.SASL.Mechanism = sarama.SASLTypeSCRAMSHA256
+		config.Net.SASL.SCRAMClientGeneratorFunc = scramWith(sha256.New)
+	case "scram-sha-512":
+		config.Net.SASL.Mechanism = sarama.SASLTypeSCRAMSHA512
+		config.Net.SASL.SCRAMClientGeneratorFunc = scramWith(sha512.New)
+	}
+	return config
+}
+
+// scramClient is sarama's view of one conversation.
+type scramClient struct {
+	hash         scram.HashGeneratorFcn
+	conversation *scram.ClientConversation
+}
+
+func scramWith(h func() hash.Hash) func() sarama.SCRAMClient {
+	return func() sarama.SCRAMClient { return &scramClient{hash: h} }
+}
+
+// Begin starts it.
+func (c *scramClient) Begin(user, password, authzID string) error {
+	client, err := c.hash.NewClient(user, password, authzID)
+	if err != nil {
+		return err
+	}
+	c.conversation = client.NewConversation()
+	return nil
+}
+
+// Step answers the server.
+func (c *scramClient) Step(challenge string) (string, error) { return c.conversation.Step(challenge) }
+
+// Done says that it has ended.
+func (c *scramClient) Done() bool { return c.conversation.Done() }
