@@ -1,0 +1,4 @@
+# shellcheck shell=bash
+postgres_packages() { :; }
+postgres_address() { echo; }
+postgres_variable() { echo X; }

@@ -1,0 +1,4 @@
+# shellcheck shell=bash
+rabbitmq_packages() { :; }
+rabbitmq_address() { echo; }
+rabbitmq_variable() { echo X; }
