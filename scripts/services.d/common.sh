@@ -46,7 +46,7 @@ launch() (
   echo "$name: ready, $("${name}_address")"
 )
 
-# begin runs a command in the service's folder, as the leader of a process group of its own, and notes its pid.
+# begin runs a command in the service's folder, detached from the terminal, and notes its pid.
 begin() {
   local name=$1 folder=$state/$1 pid
   shift
@@ -67,8 +67,24 @@ birth() {
   [[ ${stat[0]} == Z ]] || echo "${stat[19]}"
 }
 
-# group_alive says whether any process of the group lives.
-group_alive() { ps -e -o pgid=,stat= | awk -v group="$1" '$1 == group && $2 !~ /^Z/ {found = 1} END {exit !found}'; }
+# family gives the pids of a process and all that come from it.
+family() {
+  ps -e -o pid=,ppid= | awk -v top="$1" '
+    {parent[$1] = $2}
+    END {for (pid in parent) {p = pid; while (p != top && p in parent) p = parent[p]; if (p == top) print pid}}'
+}
+
+# await_end waits for processes to end, deadline seconds at most.
+await_end() {
+  local deadline=$((SECONDS + $1)) pid
+  shift
+  for pid in "$@"; do
+    while [[ -n $(birth "$pid") ]]; do
+      ((SECONDS < deadline)) || return 1
+      sleep 0.02
+    done
+  done
+}
 
 # running also sets pid.
 running() {
@@ -80,28 +96,31 @@ running() {
 
 # halt stops a service gracefully, and by force after stop_seconds.
 halt() (
-  name=$1 began=$SECONDS
+  name=$1
   lock_service "$name"
   running "$name" || exit 0
+  mapfile -t pids < <(family "$pid")
   kill -"$(stop_signal "$name")" "$pid"
-  while group_alive "$pid"; do
-    if ((SECONDS - began >= stop_seconds)); then
-      echo "services: $name: did not stop within $stop_seconds s; killed" >&2
-      kill -KILL -- "-$pid" 2>/dev/null || true
-    fi
-    sleep 0.05
-  done
-  rm -f "$state/$name.pid"
+  await_end "$stop_seconds" "$pid" || echo "services: $name: did not stop within $stop_seconds s; killed" >&2
+  end_all "$name" "${pids[@]}"
 )
 
 slay() (
   name=$1
   lock_service "$name"
   running "$name" || exit 0
-  kill -KILL -- "-$pid"
-  while group_alive "$pid"; do sleep 0.02; done
-  rm -f "$state/$name.pid"
+  mapfile -t pids < <(family "$pid")
+  end_all "$name" "${pids[@]}"
 )
+
+# end_all kills what is left of a service.
+end_all() {
+  local name=$1
+  shift
+  kill -KILL "$@" 2>/dev/null || true
+  await_end "$stop_seconds" "$@" || fail "$name: some of it can't be killed: $*"
+  rm -f "$state/$name.pid"
+}
 
 halt_and_remove() {
   halt "$1"

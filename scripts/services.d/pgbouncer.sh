@@ -25,6 +25,7 @@ default_pool_size = 5
 max_client_conn = 500
 ignore_startup_parameters =
 server_round_robin = 1
+server_login_retry = 1
 EOF
 }
 

@@ -14,7 +14,9 @@ postgres_bin() {
 }
 
 postgres_prepare() {
-  local folder=$state/postgres
+  local folder=$state/postgres old
+  # A killed one's pid may still be there, of a process that only waits for its parent to notice; it would count as alive.
+  if read -r old 2>/dev/null <"$folder/data/postmaster.pid" && [[ -z $(birth "$old") ]]; then rm "$folder/data/postmaster.pid"; fi
   if [[ ! -e $folder/data/PG_VERSION ]]; then
     "${as_nobody[@]}" env -C "$folder" "$(postgres_bin)/initdb" -D "$folder/data" -U postgres -A trust -E UTF8 --no-locale \
       --no-sync --no-instructions || { rm -rf "$folder/data"; return 1; }

@@ -16,7 +16,7 @@ rabbitmq_prepare() {
   echo 'loopback_users = none' >"$folder/rabbitmq.conf"
 }
 
-# The port mapper would leave this process group, and stay behind: ours is started first, and ends with the group.
+# Left to itself, RabbitMQ starts a port mapper that detaches and stays behind. This one is its child, and ends with it.
 rabbitmq_command() {
   local folder=$state/rabbitmq port
   port=$(rabbitmq_port)
