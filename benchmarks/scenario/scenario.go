@@ -18,7 +18,7 @@ type Scenario struct {
 // All lists the scenarios in the order in which they run.
 func All() []Scenario {
 	return []Scenario{
-		forward1ms, forward0ms, heldTransaction, wakeCeiling, wakeLatency, lateCommits, closedSubscriber, publishCost, inboxCost,
+		forward1ms, forward0ms, heldTransaction, wakeCeiling, wakeLatency, lateCommits, closedSubscriber, publishCost, inboxCost, kafkaForward,
 		memory, limit,
 	}
 }
