@@ -59,12 +59,12 @@ begin() {
 }
 
 # birth tells a process from a later one with the same pid: when it began, in ticks since the machine did. A process that
-# has ended and only waits for its parent to notice has none.
+# has ended, with all its threads, and only waits for its parent to notice has none.
 birth() {
   local stat
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
   read -r -a stat <<<"${stat##*) }" # the name before may hold spaces
-  [[ ${stat[0]} == Z ]] || echo "${stat[19]}"
+  [[ ${stat[0]} == Z && ${stat[17]} -le 1 ]] || echo "${stat[19]}"
 }
 
 # family gives the pids of a process and all that come from it.
