@@ -17,6 +17,11 @@ test: ## run the tests
 race: ## run the tests with the race detector (needs a C compiler)
 	go test -race ./...
 
+.PHONY: services
+services: ## start real brokers and a pooler for the tests (scripts/services --help)
+	scripts/services up
+	@echo 'Now: eval "$$(scripts/services env)" && go test ./...'
+
 .PHONY: lint
 lint: ## gofmt, vet and golangci-lint (v2, from the PATH)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt wants:"; gofmt -l .; exit 1; }
