@@ -21,6 +21,8 @@ var (
 	errNilContext = errors.New("outbox: ctx: it is nil; pass context.Background()")
 	errNilPool    = errors.New("outbox: pool: it is nil")
 	errNilDB      = errors.New("outbox: db: it is nil")
+	errDeaf       = errors.New("outbox: ListenDSN: LISTEN succeeds, but what is notified through the pool never comes, as behind a " +
+		"pooler in transaction mode; set ListenDSN to a direct connection to the same database, or PollOnly")
 )
 
 // Forwarder moves committed messages from the outbox to a broker: each at least once, those of one key in order, each
@@ -199,9 +201,18 @@ func (f *Forwarder) listen(stop context.Context, background *sync.WaitGroup) *wa
 	if !f.doorbell.Load() {
 		return nil
 	}
-	listener := &wake.Listener{Connect: f.connectListener, Listen: f.sql.ListenBell, Bell: f.bell, Failed: func(err error) {
-		f.logger.Info("Not listening for new messages; polling until that works again", watermill.LogFields{"err": err})
-	}}
+	listener := &wake.Listener{Connect: f.connectListener, Listen: f.sql.ListenBell, Bell: f.bell, Notify: f.ringBell,
+		Failed: func(err error) {
+			f.logger.Info("Not listening for new messages; polling until that works again", watermill.LogFields{"err": err})
+		},
+		Deaf: func() { f.logger.Error("Not hearing of new messages; polling instead", errDeaf, nil) },
+	}
 	background.Go(func() { listener.Run(stop) })
 	return listener
+}
+
+// ringBell notifies the listeners as a writer would, on a connection like the writers'.
+func (f *Forwarder) ringBell(ctx context.Context) error {
+	_, err := f.pool.Exec(ctx, f.sql.NotifyBell)
+	return err
 }

@@ -39,7 +39,7 @@ var ofTheLibrary = map[string][]outbox.Role{
 	"Take": roles(forwards, operator, takes), "DeleteTaken": roles(forwards, takes), "DeleteAcked": roles(forwards, takes), "LockReleased": everybody,
 	"ReleaseAcked": roles(forwards, operator, takes), "PlainPlans": everybody, "Nothing": everybody,
 	"AssignXid": everybody, "StuckKeys": roles(forwards, operator, takes), "ReadBell": roles(forwards), "SetBell": roles(forwards),
-	"Stats": roles(forwards, operator), "ListenBell": everybody, "Versions": roles(forwards, consumer, operator),
+	"Stats": roles(forwards, operator), "ListenBell": everybody, "NotifyBell": everybody, "Versions": roles(forwards, consumer, operator),
 	"Receive": roles(consumer), "ReceiveText": roles(consumer),
 	"Prune": roles(consumer), "Database": everybody,
 	"DeadSettings": everybody, "DeadList": roles(forwards, operator), "DeadLock": roles(forwards, operator),

@@ -54,6 +54,7 @@ type Statements struct {
 	SetBell    string `sql:"set_bell"`
 	Stats      string `sql:"stats"`
 	ListenBell string `sql:"listen"`
+	NotifyBell string `sql:"notify"`
 
 	// Consuming.
 	Receive     string `sql:"receive" form:"parameters"`
