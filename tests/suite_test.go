@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"sync"
 	"testing"
-	"time"
 
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -17,11 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/internal/suitetest"
 	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
 )
-
-// suiteInterval is how often a subscriber polls and resends here. At watermill-sql's second one test takes minutes.
-const suiteInterval = 5 * time.Millisecond
 
 // Watermill's universal suite, over watermill-sql's own Publisher and Subscriber on the outbox's table.
 func TestUniversalSuiteOverTheSchemaAdapter(t *testing.T) {
@@ -29,12 +26,11 @@ func TestUniversalSuiteOverTheSchemaAdapter(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			url := testdb.URL(t)
 			migrateAs(t, testdb.Open(t, url), outbox.Schema{TopicIndex: true})
-			db := openSQL(t, driver, url, 60) // a test of the suite has fifty subscribers, each with a transaction
-			features := suite.Features{Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true}
-			suite.TestPubSub(t, features, func(t *testing.T) (message.Publisher, message.Subscriber) {
+			db := openSQL(t, driver, url, suitetest.Connections)
+			suitetest.OverTable(t, func(t *testing.T) (message.Publisher, suitetest.Subscriber) {
 				t.Helper()
-				return adapted(t, db, outbox.Schema{})
-			}, nil)
+				return adapted(t, db)
+			})
 		})
 	}
 }
@@ -51,52 +47,16 @@ func TestUniversalSuiteOverTheForwarder(t *testing.T) {
 }
 
 // adapted gives watermill-sql's publisher and subscriber, on the outbox.
-func adapted(t testing.TB, db *sql.DB, schema outbox.Schema) (*wsql.Publisher, *punctual) {
+func adapted(t testing.TB, db *sql.DB) (*wsql.Publisher, *wsql.Subscriber) {
 	t.Helper()
-	publisher, err := wsql.NewPublisher(db, wsql.PublisherConfig{SchemaAdapter: outbox.SchemaAdapter{Schema: schema}}, nil)
+	publisher, err := wsql.NewPublisher(db, wsql.PublisherConfig{SchemaAdapter: outbox.SchemaAdapter{}}, nil)
 	require.NoError(t, err)
 	subscriber, err := wsql.NewSubscriber(db, wsql.SubscriberConfig{
-		SchemaAdapter: outbox.SchemaAdapter{Schema: schema}, OffsetsAdapter: outbox.OffsetsAdapter{Schema: schema},
-		PollInterval: suiteInterval, ResendInterval: suiteInterval, RetryInterval: suiteInterval,
+		SchemaAdapter: outbox.SchemaAdapter{}, OffsetsAdapter: outbox.OffsetsAdapter{},
+		PollInterval: suitetest.Interval, ResendInterval: suitetest.Interval, RetryInterval: suitetest.Interval,
 	}, nil)
 	require.NoError(t, err)
-	return publisher, &punctual{Subscriber: subscriber, closing: make(chan struct{})}
-}
-
-// punctual is watermill-sql's subscriber whose channels are closed when Close returns. Its own Close returns a moment
-// before, which the suite now and then takes for a channel left open.
-type punctual struct {
-	*wsql.Subscriber
-	closing  chan struct{}
-	close    sync.Once
-	relaying sync.WaitGroup
-}
-
-// Subscribe passes the messages on.
-func (p *punctual) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	in, err := p.Subscriber.Subscribe(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	out := make(chan *message.Message)
-	p.relaying.Go(func() {
-		defer close(out)
-		for msg := range in {
-			select {
-			case out <- msg:
-			case <-p.closing:
-			case <-ctx.Done():
-			}
-		}
-	})
-	return out, nil
-}
-
-// Close waits for the ends of the channels.
-func (p *punctual) Close() error {
-	p.close.Do(func() { close(p.closing) })
-	defer p.relaying.Wait()
-	return p.Subscriber.Close()
+	return publisher, subscriber
 }
 
 // forwarded gives our publisher, and a subscriber of the GoChannel to which a forwarder of its own leads. The forwarder
@@ -109,7 +69,7 @@ func forwarded(t testing.TB, pool *pgxpool.Pool, config gochannel.Config) (*outb
 	require.NoError(t, err)
 	channel := gochannel.NewGoChannel(config, nil)
 	f, err := outbox.NewForwarder(pool, channel, outbox.ForwarderConfig{
-		Schema: schema, Workers: 1, PollInterval: 4 * suiteInterval, PollOnly: true,
+		Schema: schema, Workers: 1, PollInterval: 4 * suitetest.Interval, PollOnly: true,
 	}, nil)
 	require.NoError(t, err)
 	ended := make(chan error, 1)

@@ -1,6 +1,9 @@
 package pgsql
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // SettleHolding is the text that settles the first acked rows of a batch, of which some hold back others: delete, lock the
 // lanes of those, release their keys. The release must see what was committed until the locks were there, so it is a
@@ -11,10 +14,25 @@ func (s *Statements) SettleHolding(acked int64) string {
 		s.PlainPlans + ";\n" + s.DeleteAcked + ";\n" + s.LockReleased + ";\n" + s.ReleaseAcked
 }
 
-// Refusal is a statement that fails with a reason of ours: watermill-sql's interfaces let an adapter return a query
+const (
+	refusalHead = " BEGIN RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = "
+	refusalTail = "; END "
+)
+
+// Refusal is a statement that fails with a reason of ours: the interfaces of watermill-sql v3 let an adapter return a query
 // where it should return an error. One statement, or a driver could tell of the failure only after the first.
 func Refusal(reason string) string {
 	quote := dollar(reason)
-	return "DO " + quote + " BEGIN RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = " +
-		literal(reason) + "; END " + quote
+	return "DO " + quote + refusalHead + literal(reason) + refusalTail + quote
+}
+
+// Refused gives the reason of a Refusal, for an interface that takes an error.
+func Refused(query string) (reason string, refused bool) {
+	query, do := strings.CutPrefix(query, "DO ")
+	quote, rest, headed := strings.Cut(query, refusalHead)
+	quoted, tailed := strings.CutSuffix(rest, refusalTail+quote)
+	if !do || !headed || !tailed {
+		return "", false
+	}
+	return unquoted(quoted), true
 }

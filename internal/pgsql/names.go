@@ -127,3 +127,13 @@ func literal(s string) string {
 	}
 	return quoted
 }
+
+// unquoted is literal's inverse.
+func unquoted(quoted string) string {
+	quoted, escaped := strings.CutPrefix(quoted, " E")
+	s := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(quoted, "'"), "'"), "''", "'")
+	if escaped {
+		return strings.ReplaceAll(s, `\\`, `\`)
+	}
+	return s
+}
