@@ -89,7 +89,7 @@ func (a adapted) put(key string, payloads ...string) {
 	a.t.Helper()
 	var messages []*message.Message
 	for _, payload := range payloads {
-		msg := message.NewMessage(payload, []byte(payload))
+		msg := message.NewMessage("", []byte(payload))
 		outbox.SetKey(msg, key)
 		messages = append(messages, msg)
 	}

@@ -1,6 +1,7 @@
 package pgsql_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,5 +55,25 @@ func TestLiteralsMeanTheSameWhateverTheServersSettingOfBackslashes(t *testing.T)
 		require.NoError(t, installed.Scan(&namespace, &table))
 		installed.Close()
 		require.True(t, namespace && table)
+	}
+}
+
+func TestRefusalIsReadAsTheReasonThatItFailsWith(t *testing.T) {
+	t.Parallel()
+	pool := testdb.New(t)
+	for _, reason := range []string{"", "plain", "it's", `a \ b`, `'\''\\'`, "two\nlines; END $outbox$", "$outbox_$ BEGIN RAISE",
+		pgsql.Refusal("another's reason"), pgsql.Refusal(`a\b`)} {
+		refusal := pgsql.Refusal(reason)
+		read, refused := pgsql.Refused(refusal)
+		require.True(t, refused, reason)
+		require.Equal(t, reason, read)
+		_, err := pool.Exec(t.Context(), refusal)
+		require.ErrorContains(t, err, reason)
+	}
+	names := pgsql.Names{Schema: strings.TrimPrefix(pgsql.Refusal("a name"), "DO "), Table: pgsql.Refusal("a name")}
+	statements := pgsql.Render(names)
+	for _, statement := range []string{"", "DO ", statements.Take, statements.DeleteTaken, statements.SettleHolding(1), statements.Nothing} {
+		_, refused := pgsql.Refused(statement)
+		require.False(t, refused, statement)
 	}
 }
