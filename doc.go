@@ -16,8 +16,9 @@
 //	router.AddMiddleware(inbox.Middleware)    // handlers find their transaction with TxFromContext
 //
 // [DeadLetters] shows the messages that could not be published, puts them back or discards them. [SchemaAdapter] and
-// [OffsetsAdapter] let watermill-sql's own Publisher and Subscriber work on the outbox. [Migrate] makes the tables,
-// [CheckSchema] says whether they fit, [Grants] what each database role needs, [ReadStats] what is in them.
+// [OffsetsAdapter] let the Publisher and Subscriber of watermill-sql v3 work on the outbox, and package sqlv4 those of v4.
+// [Migrate] makes the tables, [CheckSchema] says whether they fit, [Grants] what each database role needs, [ReadStats] what
+// is in them.
 //
 // # Guarantees
 //

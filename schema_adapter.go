@@ -179,7 +179,7 @@ func (a OffsetsAdapter) AckMessageQuery(_ string, row wsql.Row, _ string) wsql.Q
 	batch, ours := row.ExtraData[batchEntry].(batchSoFar)
 	switch {
 	case !ours:
-		return refusal(errors.New("outbox: OffsetsAdapter: the row is of another SchemaAdapter; it must be outbox.SchemaAdapter"))
+		return refusal(errors.New("outbox: OffsetsAdapter: the row is of another SchemaAdapter; it must be this library's"))
 	case batch.names != a.Schema.names():
 		return refusal(fmt.Errorf("outbox: OffsetsAdapter.Schema: is %s, it must be the SchemaAdapter's", a.Schema))
 	case batch.holding:

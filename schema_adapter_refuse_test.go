@@ -86,7 +86,7 @@ func TestAdaptersOfDifferentTablesSettleNothing(t *testing.T) {
 		_, text = refusedBy(t, fails(t, a.db, outbox.OffsetsAdapter{Schema: other}.AckMessageQuery("orders", row, "")))
 		require.Contains(t, text, "outbox: OffsetsAdapter.Schema: is")
 		_, text = refusedBy(t, fails(t, a.db, outbox.OffsetsAdapter{}.AckMessageQuery("orders", wsql.Row{Offset: 1}, "")))
-		require.Contains(t, text, "it must be outbox.SchemaAdapter")
+		require.Contains(t, text, "it must be this library's")
 	})
 }
 

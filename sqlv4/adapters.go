@@ -1,5 +1,5 @@
-// Package sqlv4 lets the Publisher and the Subscriber of watermill-sql v4 work on the outbox's table, as [outbox.SchemaAdapter]
-// and [outbox.OffsetsAdapter] do for v3. Both versions may work on one table, beside Forwarders.
+// Package sqlv4 lets the Publisher and the Subscriber of watermill-sql v4 work on the outbox's table, as
+// [outbox.SchemaAdapter] and [outbox.OffsetsAdapter] do for v3. Both versions may work on one table, beside Forwarders.
 //
 //	subscriber, _ := sql.NewSubscriber(sql.BeginnerFromPgx(pool), sql.SubscriberConfig{
 //		SchemaAdapter:  sqlv4.SchemaAdapter{},
@@ -20,8 +20,7 @@ import (
 
 // SchemaAdapter is [outbox.SchemaAdapter] for watermill-sql v4: its fields, what it promises and what it does not are the
 // same, and its zero value is right for most. The Subscriber needs this package's OffsetsAdapter beside it. It works with
-// BeginnerFromStdSQL over lib/pq or pgx's stdlib and with BeginnerFromPgx, whose pool is the Subscriber's own like any
-// other; it is safe for concurrent use.
+// BeginnerFromPgx, and with BeginnerFromStdSQL over lib/pq or pgx's stdlib, and is safe for concurrent use.
 //
 // With BeginnerFromPgx v4 does not notice when the server refuses a poll after it has begun, for a right that was taken
 // away or a statement_timeout: nothing is logged, and it asks again after PollInterval, as if there were no messages.
@@ -30,8 +29,8 @@ import (
 // An AckDeadline of 0, which v3 refuses, means none: a message that is never acked then holds its batch for ever.
 type SchemaAdapter outbox.SchemaAdapter
 
-// OffsetsAdapter is [outbox.OffsetsAdapter] for watermill-sql v4, which when it is stopped in the middle of a batch tells all
-// rows of the batch, and which is the last one that was acked. What is settled are the rows up to that.
+// OffsetsAdapter is [outbox.OffsetsAdapter] for watermill-sql v4. Stopped in the middle of a batch, v4 tells it all rows of
+// the batch and which was the last to be acked; it settles those up to that one.
 type OffsetsAdapter outbox.OffsetsAdapter
 
 var (
@@ -48,8 +47,8 @@ func (a SchemaAdapter) InsertQuery(params wsql.InsertQueryParams) (wsql.Query, e
 	return wsql.Query(query), err
 }
 
-// SelectQuery implements watermill-sql's interface. Its error is Validate's, or tells that the OffsetsAdapter or the consumer
-// group does not fit.
+// SelectQuery implements watermill-sql's interface. Its error is Validate's, or tells that the OffsetsAdapter or the
+// consumer group does not fit.
 func (a SchemaAdapter) SelectQuery(params wsql.SelectQueryParams) (wsql.Query, error) {
 	var offsets v3.OffsetsAdapter
 	if o, ours := params.OffsetsAdapter.(OffsetsAdapter); ours {

@@ -85,7 +85,8 @@ func TestWhatSomebodysSQLWroteStopsNoTopic(t *testing.T) {
 		t := a.t
 		odd := []string{`null`, `[1, 2]`, `"text"`, `{"n": 1.50, "null": null}`}
 		for i, metadata := range odd {
-			a.execute(`INSERT INTO `+a.schema.String()+` (id, topic, uuid, metadata) VALUES ($1, 'orders', '', $2::text::jsonb)`, i-1, metadata)
+			a.execute(`INSERT INTO `+a.schema.String()+` (id, topic, uuid, metadata)
+				VALUES ($1, 'orders', '', $2::text::jsonb)`, i-1, metadata)
 		}
 		messages := a.subscribe(0)
 		for _, metadata := range odd[:3] {
@@ -120,8 +121,8 @@ func TestDelayedMessageComesWhenItIsDue(t *testing.T) {
 	})
 }
 
-// Two keys are held back, each behind a message that failed in a Forwarder. A subscriber takes both, and is closed when it has
-// acked one: what is behind that is free, and nothing else.
+// Two keys are held back, each behind a message that failed in a Forwarder. A subscriber takes both, and is closed when it
+// has acked one: what is behind that is free, and nothing else.
 func TestHeldBackMessagesComeWhenTheOneBeforeThemIsAcked(t *testing.T) {
 	t.Parallel()
 	eachDriver(t, func(a adapted) {
@@ -135,7 +136,8 @@ func TestHeldBackMessagesComeWhenTheOneBeforeThemIsAcked(t *testing.T) {
 		require.Equal(t, "failed too", string(next(t, messages).Payload))
 		require.NoError(t, s.Close())
 		require.Equal(t, 3, a.count("true"))
-		require.Equal(t, map[string]bool{"behind too": true}, payloads(t, a.pool, a.schema.String()+` WHERE next_attempt_at = 'infinity'`))
+		parked := payloads(t, a.pool, a.schema.String()+` WHERE next_attempt_at = 'infinity'`)
+		require.Equal(t, map[string]bool{"behind too": true}, parked)
 		require.ElementsMatch(t, []string{"failed too", "behind", "behind too"}, ack(t, a.subscribe(0), 3))
 		a.awaitCount(0)
 	})
@@ -145,8 +147,8 @@ func TestHeldBackMessagesComeWhenTheOneBeforeThemIsAcked(t *testing.T) {
 func (a adapted) hold(key, first, second string) {
 	a.t.Helper()
 	a.put(key, first, second)
-	a.execute(`UPDATE `+a.schema.String()+` SET holds = true, next_attempt_at = CASE WHEN payload = convert_to($1, 'UTF8') THEN now() ELSE 'infinity' END WHERE key = $2`,
-		first, key)
+	a.execute(`UPDATE `+a.schema.String()+` SET holds = true,
+		next_attempt_at = CASE WHEN payload = convert_to($1, 'UTF8') THEN now() ELSE 'infinity' END WHERE key = $2`, first, key)
 }
 
 // A message is published, taken and settled, and one released behind it, in every way in which pgx sends statements.

@@ -39,8 +39,8 @@ func newsSubscriber(pool *pgxpool.Pool) (*wsql.Subscriber, error) {
 	}, nil)
 }
 
-// Three pieces of news are one batch, in the middle of which the subscriber is closed. The next one goes on where the consumer
-// was: what was acked is settled, and nothing else.
+// Three pieces of news are one batch, in the middle of which the subscriber is closed. The next one goes on where the
+// consumer was: what was acked is settled, and nothing else.
 func ExampleSchemaAdapter() {
 	ctx := context.Background()
 	server, err := pgtest.Run(ctx)

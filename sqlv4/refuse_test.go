@@ -74,7 +74,8 @@ func TestSubscribeFailsWhereItCouldNotWork(t *testing.T) {
 		change func(*wsql.SubscriberConfig)
 		says   string
 	}{
-		{func(c *wsql.SubscriberConfig) { c.ConsumerGroup = `it's \ "billing"` }, `outbox: SubscriberConfig.ConsumerGroup: is "it's \\ \"billing\""; leave it empty`},
+		{func(c *wsql.SubscriberConfig) { c.ConsumerGroup = `it's \ "billing"` },
+			`outbox: SubscriberConfig.ConsumerGroup: is "it's \\ \"billing\""; leave it empty`},
 		{on(outbox.Schema{Name: "not_there"}), "not_there"},
 		{on(outbox.Schema{Table: "a\x00b"}), `outbox: Schema.Table: "a\x00b" contains a NUL byte`},
 		{on(outbox.Schema{Name: `pg_\'$outbox$`}), `outbox: Schema.Name: "pg_\\'$outbox$" begins with pg_`},
@@ -147,7 +148,7 @@ func TestQueriesThatAreRefusedAreErrors(t *testing.T) {
 	_, err = sqlv4.SchemaAdapter{}.SelectQuery(wsql.SelectQueryParams{Topic: "orders", ConsumerGroup: "group"})
 	require.ErrorContains(t, err, "outbox: SubscriberConfig.ConsumerGroup")
 	_, err = sqlv4.OffsetsAdapter{}.AckMessageQuery(wsql.AckMessageQueryParams{LastRow: wsql.Row{Offset: 1}})
-	require.ErrorContains(t, err, "it must be outbox.SchemaAdapter")
+	require.ErrorContains(t, err, "it must be this library's")
 	bad := sqlv4.SchemaAdapter{Schema: outbox.Schema{Name: "pg_x"}, MaxPayloadBytes: -2}
 	require.ErrorContains(t, bad.Validate(), "Schema.Name")
 	_, err = bad.InsertQuery(wsql.InsertQueryParams{Topic: "orders"})
