@@ -1,6 +1,7 @@
 package sqlv4_test
 
 import (
+	"database/sql"
 	"errors"
 	"strings"
 	"testing"
@@ -154,4 +155,10 @@ func TestQueriesThatAreRefusedAreErrors(t *testing.T) {
 	_, err = bad.InsertQuery(wsql.InsertQueryParams{Topic: "orders"})
 	require.EqualError(t, err, bad.Validate().Error())
 	require.ErrorContains(t, sqlv4.OffsetsAdapter{Schema: bad.Schema}.Validate(), "Schema.Name")
+}
+
+// Taken and released rows must be judged by their newest versions, whatever the database's default.
+func TestSubscribersReadWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, sql.LevelReadCommitted, sqlv4.SchemaAdapter{}.SubscribeIsolationLevel())
 }
