@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"fmt"
 
-	ourside "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/sqlv4"
 )
 
 // Subscribed is a table that consumers subscribe to, with no forwarder and no broker between.
@@ -21,7 +21,7 @@ type Subscribed interface {
 	Subscriber(batch int) (message.Subscriber, error)
 }
 
-// OursSubscribed is this library's table under watermill-sql v3's subscriber.
+// OursSubscribed is this library's table under watermill-sql v4's subscriber.
 type OursSubscribed struct {
 	*Ours
 	db *sql.DB
@@ -29,7 +29,7 @@ type OursSubscribed struct {
 
 // NewOursSubscribed uses the pool by way of database/sql.
 func NewOursSubscribed(place Place) (*OursSubscribed, error) {
-	o, err := NewOurs(place, "watermill-sql v3", outbox.ForwarderConfig{Schema: outbox.Schema{TopicIndex: true, NoDoorbell: true}})
+	o, err := NewOurs(place, "watermill-sql v4", outbox.ForwarderConfig{Schema: outbox.Schema{TopicIndex: true, NoDoorbell: true}})
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func NewOursSubscribed(place Place) (*OursSubscribed, error) {
 
 // Subscriber implements Subscribed.
 func (o *OursSubscribed) Subscriber(batch int) (message.Subscriber, error) {
-	s, err := ourside.NewSubscriber(o.db, ourside.SubscriberConfig{
-		SchemaAdapter: outbox.SchemaAdapter{Schema: o.schema, BatchSize: batch}, OffsetsAdapter: outbox.OffsetsAdapter{Schema: o.schema},
+	s, err := wsql.NewSubscriber(wsql.BeginnerFromStdSQL(o.db), wsql.SubscriberConfig{
+		SchemaAdapter: sqlv4.SchemaAdapter{Schema: o.schema, BatchSize: batch}, OffsetsAdapter: sqlv4.OffsetsAdapter{Schema: o.schema},
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("our subscriber: %w", err)

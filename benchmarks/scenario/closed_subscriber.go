@@ -21,8 +21,8 @@ var closedSubscriber = Scenario{
 	About: "A subscriber on the table itself is closed in the middle of a batch of 100, 200 times: its consumer has acked some, the " +
 		"same number on both sides, and the subscriber is closed with the next one in the consumer's hand, or right after the " +
 		"last ack. Then one drains what is left. Counted are messages that are gone and were never acked, and acked ones that " +
-		"came again. Ours is watermill-sql v3's Subscriber with our adapters; " +
-		"the rival is watermill-sql v4's with its own queue adapters. A ratio is null where the rival has none.",
+		"came again. Both are watermill-sql v4's Subscriber: ours with our adapters, the rival with its own for queues. " +
+		"A ratio is null where the rival has none.",
 	Run: runClosedSubscriber,
 }
 
