@@ -113,7 +113,7 @@ func (r *batchRunner) judge(batch []Outgoing, sent []int, verdicts []error, fail
 		if err == nil {
 			err = verdicts[n]
 		}
-		owned := false
+		var owned bool
 		if key := batch[n].Key; errors.Is(err, ErrHeldBack) && failed[key] {
 			owned = r.state[i].CompareAndSwap(publishStarted, publishPending)
 		} else {

@@ -73,7 +73,7 @@ func (f *Forwarder) deliver(run *run, rows []claim.Row, groups [][]int, maxRun i
 		d.patience += d.patience / 4 // its context ends sooner, and then it still tells what was acknowledged
 	}
 	if runners > 0 {
-		d.running.Store(int32(runners)) //nolint:gosec // at most BatchSize
+		d.running.Store(int32(runners))
 		d.start(runners)
 		d.watch(run)
 	}
