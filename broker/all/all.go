@@ -6,10 +6,15 @@ import (
 	"context"
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
 )
 
 // Mux gives a broker.Mux with every driver.
-func Mux() *broker.Mux { return broker.NewMux() }
+func Mux() *broker.Mux {
+	return broker.NewMux(
+		kafka.Driver{},
+	)
+}
 
 // Open opens a broker with any of them; see broker.Mux.
 func Open(ctx context.Context, url string, options broker.Options) (broker.Broker, error) {

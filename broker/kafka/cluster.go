@@ -48,7 +48,7 @@ func (c *cluster) Subscriber() (message.Subscriber, error) {
 	if c.closed {
 		return nil, broker.ErrClosed
 	}
-	s, err := newSubscriber(&c.settings)
+	s, err := newSubscriber(&c.settings, c.publisher.topics.admin)
 	if err == nil {
 		c.subscribers = append(c.subscribers, s)
 	}

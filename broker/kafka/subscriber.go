@@ -1,31 +1,55 @@
 package kafka
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/sha512"
+	"errors"
 	"fmt"
 	"hash"
 
 	"github.com/IBM/sarama"
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/xdg-go/scram"
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
 )
 
-// newSubscriber makes watermill-kafka's subscriber. It connects when it subscribes.
-func newSubscriber(s *settings) (message.Subscriber, error) {
+// subscriber is watermill-kafka's. It connects when it subscribes.
+type subscriber struct {
+	*kafka.Subscriber
+	settings *settings
+	admin    *kadm.Client
+}
+
+// SubscribeInitialize makes a topic that is not there, with as many partitions and replicas as the broker has for its
+// default. It does nothing if create_topics is off.
+func (s *subscriber) SubscribeInitialize(topic string) error {
+	if !s.settings.createTopics {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	defer cancel()
+	if _, err := s.admin.CreateTopic(ctx, -1, -1, nil, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fmt.Errorf("kafka: making topic %q: %w", topic, err)
+	}
+	return nil
+}
+
+func newSubscriber(s *settings, admin *kadm.Client) (message.Subscriber, error) {
 	if s.Group == "" {
 		return nil, broker.ErrNoGroup
 	}
-	subscriber, err := kafka.NewSubscriber(kafka.SubscriberConfig{
+	inner, err := kafka.NewSubscriber(kafka.SubscriberConfig{
 		Brokers: s.addresses, ConsumerGroup: s.Group, Unmarshaler: kafka.DefaultMarshaler{}, OverwriteSaramaConfig: s.sarama(),
 	}, s.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}
-	return subscriber, nil
+	return &subscriber{Subscriber: inner, settings: s, admin: admin}, nil
 }
 
 func (s *settings) sarama() *sarama.Config {

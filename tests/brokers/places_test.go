@@ -1,0 +1,131 @@
+package brokers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/all"
+	"github.com/watermill-outbox/watermill-outbox/internal/services"
+)
+
+// place is a kind of broker, and what the tests have to know of it.
+type place struct {
+	name string
+	// shared gives the URL of one that other tests use too.
+	shared func(t testing.TB) string
+	// service is its name for scripts/services, if it has one.
+	service string
+	// url makes one of a service's address.
+	url func(address string) string
+	// poison is what it refuses for good: a payload, and what is added to the topic's name. Both empty: nothing is.
+	poison      string
+	poisonTopic string
+}
+
+var places = []place{
+	{
+		name: "kafka", service: "kafka", url: func(address string) string { return "kafka://" + address },
+		shared: func(t testing.TB) string { address, _ := services.Kafka(t); return "kafka://" + address },
+		poison: strings.Repeat("x", 2<<20),
+	},
+}
+
+// site is one broker in one test.
+type site struct {
+	place
+	address string
+	service *services.Controlled // nil: it can't be stopped
+	down    atomic.Bool          // then it is as good as stopped
+}
+
+// own gives a broker that the test has for itself if it is a real one.
+func (p place) own(t testing.TB) *site {
+	t.Helper()
+	s := &site{place: p}
+	if p.service != "" {
+		if service, isReal := services.Control(t, p.service); isReal {
+			s.service, s.address = service, p.url(service.Address)
+			return s
+		}
+	}
+	s.address = p.shared(t)
+	return s
+}
+
+// open opens it for a group.
+func (s *site) open(t testing.TB, group string) broker.Broker {
+	t.Helper()
+	b, err := all.Open(t.Context(), s.address, broker.Options{Group: group})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
+// stop and start are an outage: of the service, or, if there is none, between the forwarder and the broker.
+func (s *site) stop(t testing.TB) {
+	t.Helper()
+	if s.service != nil {
+		require.NoError(t, s.service.Stop())
+	}
+	s.down.Store(true)
+}
+
+func (s *site) start(t testing.TB) {
+	t.Helper()
+	if s.service != nil {
+		require.NoError(t, s.service.Start())
+	}
+	s.down.Store(false)
+}
+
+var errDown = errors.New("the broker can't be reached")
+
+// publisher gives the broker's, behind what an outage of a stand-in is made with.
+func (s *site) publisher(b broker.Broker) message.Publisher {
+	if s.service != nil {
+		return b.Publisher()
+	}
+	g := gate{Publisher: b.Publisher(), site: s}
+	if batches, ok := b.Publisher().(outbox.BatchPublisher); ok {
+		return batchGate{gate: g, batches: batches}
+	}
+	return g
+}
+
+type gate struct {
+	message.Publisher
+	site *site
+}
+
+// Publish fails while the broker is down.
+func (g gate) Publish(topic string, messages ...*message.Message) error {
+	if g.site.down.Load() {
+		return errDown
+	}
+	return g.Publisher.Publish(topic, messages...)
+}
+
+type batchGate struct {
+	gate
+	batches outbox.BatchPublisher
+}
+
+// PublishBatch fails while the broker is down.
+func (g batchGate) PublishBatch(ctx context.Context, batch []outbox.Outgoing) []error {
+	if !g.site.down.Load() {
+		return g.batches.PublishBatch(ctx, batch)
+	}
+	verdicts := make([]error, len(batch))
+	for i := range verdicts {
+		verdicts[i] = errDown
+	}
+	return verdicts
+}
