@@ -117,7 +117,7 @@ func payloads(t testing.TB, pool interface {
 
 func TestSubscriberStoppedInTheMiddleOfABatchSettlesNothingUnacked(t *testing.T) {
 	t.Parallel()
-	const rounds = 150
+	const rounds = 100
 	eachDriver(t, func(a adapted) {
 		t := a.t
 		s := &stopped{
@@ -188,19 +188,18 @@ func TestTheSameStopsMakeTheStockQueueLoseMessages(t *testing.T) {
 func TestAckDeadlineSettlesWhatWasAckedBeforeIt(t *testing.T) {
 	t.Parallel()
 	deadline := 3 * time.Second
-	eachDriver(t, func(a adapted) {
-		t := a.t
-		a.put("", numbered(1, 5)...)
-		s := a.subscriber(5, func(c *wsql.SubscriberConfig) { c.AckDeadline = &deadline })
-		messages, err := s.Subscribe(t.Context(), "orders")
-		require.NoError(t, err)
-		require.Equal(t, []string{"1", "2"}, ack(t, messages, 2))
-		require.Equal(t, "3", string(next(t, messages).Payload))
-		again := next(t, messages)
-		require.Equal(t, "3", string(again.Payload))
-		require.Equal(t, 3, a.count("true"))
-		again.Ack()
-		require.Equal(t, []string{"4", "5"}, ack(t, messages, 2))
-		a.awaitCount(0)
-	})
+	url := testdb.URL(t)
+	a := newAdapted(t, testdb.Open(t, url), drivers["pgx"](t, url, 10))
+	a.put("", numbered(1, 5)...)
+	s := a.subscriber(5, func(c *wsql.SubscriberConfig) { c.AckDeadline = &deadline })
+	messages, err := s.Subscribe(t.Context(), "orders")
+	require.NoError(t, err)
+	require.Equal(t, []string{"1", "2"}, ack(t, messages, 2))
+	require.Equal(t, "3", string(next(t, messages).Payload))
+	again := next(t, messages)
+	require.Equal(t, "3", string(again.Payload))
+	require.Equal(t, 3, a.count("true"))
+	again.Ack()
+	require.Equal(t, []string{"4", "5"}, ack(t, messages, 2))
+	a.awaitCount(0)
 }

@@ -27,7 +27,7 @@ func TestUniversalSuiteOverTheSchemaAdapter(t *testing.T) {
 			url := testdb.URL(t)
 			migrateAs(t, testdb.Open(t, url), outbox.Schema{TopicIndex: true})
 			db := openSQL(t, driver, url, suitetest.Connections)
-			suitetest.OverTable(t, func(t *testing.T) (message.Publisher, suitetest.Subscriber) {
+			suitetest.OverTable(t, false, func(t *testing.T) (message.Publisher, suitetest.Subscriber) {
 				t.Helper()
 				return adapted(t, db)
 			})

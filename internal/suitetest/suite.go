@@ -25,10 +25,13 @@ type Subscriber interface {
 	message.SubscribeInitializer
 }
 
-// OverTable runs the suite; pair makes a publisher and a subscriber.
-func OverTable(t *testing.T, pair func(t *testing.T) (message.Publisher, Subscriber)) {
+// OverTable runs the suite, with thousands of messages a test, or if it is to be short with about a hundred. Pair makes a
+// publisher and a subscriber.
+func OverTable(t *testing.T, short bool, pair func(t *testing.T) (message.Publisher, Subscriber)) {
 	t.Helper()
-	features := suite.Features{Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true}
+	features := suite.Features{
+		Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true, ForceShort: short,
+	}
 	suite.TestPubSub(t, features, func(t *testing.T) (message.Publisher, message.Subscriber) {
 		t.Helper()
 		publisher, subscriber := pair(t)
