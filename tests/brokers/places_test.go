@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	suite "github.com/ThreeDotsLabs/watermill/pubsub/tests"
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
@@ -28,6 +29,8 @@ type place struct {
 	// poison is what it refuses for good: a payload, and what is added to the topic's name. Both empty: nothing is.
 	poison      string
 	poisonTopic string
+	// features are what Watermill's suite may ask of it.
+	features suite.Features
 }
 
 var places = []place{
@@ -35,6 +38,8 @@ var places = []place{
 		name: "kafka", service: "kafka", url: func(address string) string { return "kafka://" + address },
 		shared: func(t testing.TB) string { address, _ := services.Kafka(t); return "kafka://" + address },
 		poison: strings.Repeat("x", 2<<20),
+		// Unkeyed messages, as the suite's are, have no order: they spread over the partitions.
+		features: suite.Features{ConsumerGroups: true, Persistent: true, ForceShort: true},
 	},
 }
 
