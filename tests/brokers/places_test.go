@@ -83,6 +83,15 @@ func (s *site) stop(t testing.TB) {
 	s.down.Store(true)
 }
 
+// kill is an outage without a warning.
+func (s *site) kill(t testing.TB) {
+	t.Helper()
+	if s.service != nil {
+		require.NoError(t, s.service.Kill())
+	}
+	s.down.Store(true)
+}
+
 func (s *site) start(t testing.TB) {
 	t.Helper()
 	if s.service != nil {

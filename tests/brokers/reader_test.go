@@ -74,6 +74,16 @@ func (r *reader) got() int {
 	return len(r.times)
 }
 
+// deliveries is the number of messages, copies counted.
+func (r *reader) deliveries() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, times := range r.times {
+		n += times
+	}
+	return n
+}
+
 // requireInOrder says that each key's messages came, all of them, in their order, and nothing else.
 func (r *reader) requireInOrder(t testing.TB, written map[string][]string) {
 	t.Helper()

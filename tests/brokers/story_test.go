@@ -78,6 +78,16 @@ func newForwarder(t testing.TB, pool *pgxpool.Pool, s *site, b broker.Broker) *o
 	return f
 }
 
+// requireUncharged says that no message that waits was charged with an attempt.
+func requireUncharged(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	var charged, dead int
+	require.NoError(t, pool.QueryRow(t.Context(),
+		`SELECT (SELECT count(*) FROM public.outbox WHERE attempts > 0), (SELECT count(*) FROM public.outbox_dead)`).Scan(&charged, &dead))
+	require.Zero(t, charged)
+	require.Zero(t, dead)
+}
+
 // requireSettled says that nothing is left but the poison, and that no attempt was charged to anything else.
 func requireSettled(t testing.TB, letters *outbox.DeadLetters, pool *pgxpool.Pool, poisons int) {
 	t.Helper()
