@@ -24,9 +24,6 @@ type SchemeError struct {
 
 // Error names the known ones.
 func (e *SchemeError) Error() string {
-	if e.Scheme == "" {
-		return "broker: the URL has no scheme; known are " + strings.Join(e.Known, ", ")
-	}
 	return fmt.Sprintf("broker: no driver for %q URLs; known are %s", e.Scheme, strings.Join(e.Known, ", "))
 }
 

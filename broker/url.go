@@ -22,7 +22,7 @@ type URL struct {
 // ParseURL takes a URL apart. Its errors are *URLErrors and never contain the URL, which may have a password.
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(raw), "://")
-	if !ok {
+	if !ok || scheme == "" {
 		return nil, &URLError{"url", "it must be of the form scheme://host:port, as kafka://localhost:9092"}
 	}
 	// net/url knows one host only: the others are put aside while it reads the rest.

@@ -79,7 +79,7 @@ func (p *publisher) PublishBatch(ctx context.Context, batch []outbox.Outgoing) [
 func (p *publisher) look(ctx context.Context, names ...string) error {
 	var missing []string
 	for _, name := range names {
-		if p.topics.missing(name) {
+		if checkTopic(name) == nil && p.topics.missing(name) {
 			missing = append(missing, name)
 		}
 	}
@@ -88,6 +88,9 @@ func (p *publisher) look(ctx context.Context, names ...string) error {
 
 // record makes a record that its topic can take.
 func (p *publisher) record(topic, key string, msg *message.Message) (*kgo.Record, error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, err
+	}
 	limit, err := p.topics.limit(topic)
 	if err != nil {
 		return nil, err

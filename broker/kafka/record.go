@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/bits"
+	"regexp"
 
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -11,6 +12,16 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 )
+
+// topicName is what Kafka takes as one (Topic.validate of its sources): at most 249 of these characters.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+func checkTopic(name string) error {
+	if !topicName.MatchString(name) || name == "." || name == ".." {
+		return outbox.Permanent(fmt.Errorf("kafka: topic %.260q: it must be 1 to 249 letters, digits, dots, underscores and hyphens", name))
+	}
+	return nil
+}
 
 // record makes of a message what watermill-kafka's DefaultMarshaler would, and gives it its key.
 func record(topic, key string, msg *message.Message) (*kgo.Record, error) {
