@@ -6,13 +6,17 @@ import (
 	"context"
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/gochannel"
 	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
+	"github.com/watermill-outbox/watermill-outbox/broker/stdout"
 )
 
 // Mux gives a broker.Mux with every driver.
 func Mux() *broker.Mux {
 	return broker.NewMux(
+		gochannel.Driver{},
 		kafka.Driver{},
+		stdout.Driver{},
 	)
 }
 
