@@ -1,0 +1,106 @@
+package redis_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/alicebob/miniredis/v2"
+	client "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/redis"
+)
+
+const patience = 30 * time.Second
+
+// server gives the URL of the real Redis, or of a stand-in.
+func server(t testing.TB) string {
+	t.Helper()
+	if url := os.Getenv("OUTBOX_TEST_REDIS"); url != "" {
+		return url
+	}
+	require.NotEqual(t, "1", os.Getenv("OUTBOX_TEST_REQUIRE"), "OUTBOX_TEST_REDIS")
+	return "redis://" + miniredis.RunT(t).Addr()
+}
+
+func open(t testing.TB, url, group string) broker.Broker {
+	t.Helper()
+	b, err := broker.NewMux(redis.Driver{}).Open(t.Context(), url, broker.Options{Group: group})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
+// raw gives a client of the same server.
+func raw(t testing.TB, url string) *client.Client {
+	t.Helper()
+	options, err := client.ParseURL(strings.SplitN(url, "?", 2)[0])
+	require.NoError(t, err)
+	c := client.NewClient(options)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func topic() string { return "test-" + watermill.NewULID() }
+
+func batch(t testing.TB, b broker.Broker, messages ...outbox.Outgoing) []error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return b.Publisher().(outbox.BatchPublisher).PublishBatch(ctx, messages)
+}
+
+func outgoing(topic, key, payload string) outbox.Outgoing {
+	msg := message.NewMessage(watermill.NewUUID(), []byte(payload))
+	outbox.SetKey(msg, key)
+	return outbox.Outgoing{Topic: topic, Key: key, Message: msg}
+}
+
+func subscribe(t testing.TB, b broker.Broker, topic string) (message.Subscriber, <-chan *message.Message) {
+	t.Helper()
+	s, err := b.Subscriber()
+	require.NoError(t, err)
+	messages, err := s.Subscribe(t.Context(), topic)
+	require.NoError(t, err)
+	return s, messages
+}
+
+func receive(t testing.TB, messages <-chan *message.Message) *message.Message {
+	t.Helper()
+	select {
+	case msg := <-messages:
+		require.NotNil(t, msg)
+		return msg
+	case <-time.After(patience):
+		require.FailNow(t, "no message")
+		return nil
+	}
+}
+
+func receiveAll(t testing.TB, messages <-chan *message.Message, n int) (payloads []string) {
+	t.Helper()
+	for range n {
+		msg := receive(t, messages)
+		require.True(t, msg.Ack())
+		payloads = append(payloads, string(msg.Payload))
+	}
+	return payloads
+}
+
+// inStream gives the payloads that a stream has, in order.
+func inStream(t testing.TB, c *client.Client, topic string) (payloads []string) {
+	t.Helper()
+	entries, err := c.XRange(t.Context(), topic, "-", "+").Result()
+	require.NoError(t, err)
+	for _, entry := range entries {
+		payloads = append(payloads, entry.Values["payload"].(string))
+	}
+	return payloads
+}

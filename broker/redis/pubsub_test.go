@@ -1,0 +1,189 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
+	client "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/watermill-outbox/watermill-outbox/broker"
+)
+
+func TestUniversalSuite(t *testing.T) {
+	url := server(t) + "?nack_delay=1ms"
+	pubSub := func(t *testing.T, group string) (message.Publisher, message.Subscriber) {
+		t.Helper()
+		b := open(t, url, group)
+		s, err := b.Subscriber()
+		require.NoError(t, err)
+		return b.Publisher(), s
+	}
+	tests.TestPubSub(t, tests.Features{
+		ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true,
+		RequireSingleInstance: false, NewSubscriberReceivesOldMessages: true,
+	}, func(t *testing.T) (message.Publisher, message.Subscriber) { return pubSub(t, watermill.NewUUID()) },
+		func(t *testing.T, group string) (message.Publisher, message.Subscriber) { return pubSub(t, group) })
+}
+
+func TestMessageArrivesAsItWas(t *testing.T) {
+	b, name := open(t, server(t), "g"), topic()
+	msg := message.NewMessage("an id of its own", []byte("\x00\xff\r\n"))
+	msg.Metadata.Set("kind", "ünï")
+	msg.Metadata.Set("", "without a name")
+	require.NoError(t, b.Publisher().Publish(name, msg, message.NewMessage("nil", nil)))
+
+	_, messages := subscribe(t, b, name)
+	got := receive(t, messages)
+	require.True(t, msg.Equals(got))
+	require.True(t, got.Ack())
+	got = receive(t, messages)
+	require.Equal(t, "nil", got.UUID)
+	require.Empty(t, got.Payload)
+	require.Empty(t, got.Metadata)
+	require.True(t, got.Ack())
+}
+
+func TestGroups(t *testing.T) {
+	url, name := server(t), topic()
+	publish := open(t, url, "")
+	for _, payload := range []string{"1", "2", "3", "4"} {
+		require.Nil(t, batch(t, publish, outgoing(name, "", payload))[0])
+	}
+	_, emails := subscribe(t, open(t, url, "emails"), name)
+	require.Equal(t, []string{"1", "2", "3", "4"}, receiveAll(t, emails, 4), "a new group begins with the oldest")
+
+	_, one := subscribe(t, open(t, url, "bills"), name)
+	_, two := subscribe(t, open(t, url, "bills"), name)
+	var got []string
+	first, second := receive(t, one), receive(t, two)
+	for _, msg := range []*message.Message{first, second} {
+		got = append(got, string(msg.Payload))
+		require.True(t, msg.Ack())
+	}
+	for len(got) < 4 {
+		select {
+		case msg := <-one:
+			got = append(got, string(msg.Payload))
+			require.True(t, msg.Ack())
+		case msg := <-two:
+			got = append(got, string(msg.Payload))
+			require.True(t, msg.Ack())
+		case <-time.After(patience):
+			require.FailNow(t, "no message")
+		}
+	}
+	require.ElementsMatch(t, []string{"1", "2", "3", "4"}, got, "a group shares")
+}
+
+func TestNack(t *testing.T) {
+	b, name := open(t, server(t)+"?nack_delay=1ms", "g"), topic()
+	require.Equal(t, []error{nil, nil}, batch(t, b, outgoing(name, "k", "1"), outgoing(name, "k", "2")))
+	_, messages := subscribe(t, b, name)
+	for range 3 {
+		msg := receive(t, messages)
+		require.Equal(t, "1", string(msg.Payload))
+		require.True(t, msg.Nack())
+	}
+	require.Equal(t, []string{"1", "2"}, receiveAll(t, messages, 2))
+}
+
+func TestClosedSubscriptionHandsBackInOrder(t *testing.T) {
+	url, name := server(t), topic()
+	b := open(t, url, "g")
+	require.Equal(t, []error{nil, nil, nil}, batch(t, b, outgoing(name, "k", "1"), outgoing(name, "k", "2"), outgoing(name, "k", "3")))
+	s, messages := subscribe(t, b, name)
+	require.Equal(t, "1", string(receive(t, messages).Payload))
+	require.NoError(t, s.Close())
+
+	_, messages = subscribe(t, b, name)
+	require.Equal(t, []string{"1", "2", "3"}, receiveAll(t, messages, 3))
+}
+
+func TestAckJustBeforeCloseCounts(t *testing.T) {
+	url, name := server(t), topic()
+	b, c := open(t, url, "g"), raw(t, url)
+	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	s, messages := subscribe(t, b, name)
+	require.True(t, receive(t, messages).Ack())
+	require.NoError(t, s.Close())
+	pending, err := c.XPending(t.Context(), name, "g").Result()
+	require.NoError(t, err)
+	require.Zero(t, pending.Count)
+	consumers, err := c.XInfoConsumers(t.Context(), name, "g").Result()
+	require.NoError(t, err)
+	require.Empty(t, consumers, "a consumer that has nothing leaves no name")
+}
+
+// A consumer that died is one that reads and never comes back.
+func TestDeadConsumersMessagesComeAgain(t *testing.T) {
+	url, name := server(t), topic()
+	b, c := open(t, url+"?max_idle=1s&claim_interval=100ms", "g"), raw(t, url)
+	s, err := b.Subscriber()
+	require.NoError(t, err)
+	require.NoError(t, s.(message.SubscribeInitializer).SubscribeInitialize(name))
+	require.Equal(t, []error{nil, nil}, batch(t, b, outgoing(name, "", "1"), outgoing(name, "", "2")))
+	require.NoError(t, c.XReadGroup(t.Context(), &client.XReadGroupArgs{Group: "g", Consumer: "dead", Streams: []string{name, ">"}, Count: 1}).Err())
+
+	messages, err := s.Subscribe(t.Context(), name)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"1", "2"}, receiveAll(t, messages, 2))
+}
+
+func TestSlowHandlerKeepsItsMessage(t *testing.T) {
+	url, name := server(t)+"?max_idle=2s&claim_interval=50ms", topic()
+	b := open(t, url, "g")
+	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	_, slow := subscribe(t, b, name)
+	msg := receive(t, slow)
+	_, other := subscribe(t, open(t, url, "g"), name)
+	select { // more than twice max_idle: nothing to wait for but the time itself
+	case <-other:
+		require.FailNow(t, "somebody else got it")
+	case <-slow:
+		require.FailNow(t, "it came twice")
+	case <-time.After(5 * time.Second):
+	}
+	require.True(t, msg.Ack())
+}
+
+func TestVanishedGroupIsMadeAgain(t *testing.T) {
+	url, name := server(t), topic()
+	b, c := open(t, url, "g"), raw(t, url)
+	_, messages := subscribe(t, b, name)
+	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	require.Equal(t, []string{"1"}, receiveAll(t, messages, 1))
+	require.NoError(t, c.Del(t.Context(), name).Err())
+	require.Nil(t, batch(t, b, outgoing(name, "", "2"))[0])
+	require.Equal(t, []string{"2"}, receiveAll(t, messages, 1))
+}
+
+func TestForeignEntryEndsNothing(t *testing.T) {
+	url, name := server(t), topic()
+	b, c := open(t, url, "g"), raw(t, url)
+	_, messages := subscribe(t, b, name)
+	require.NoError(t, c.XAdd(t.Context(), &client.XAddArgs{Stream: name, Values: []string{"temperature", "21"}}).Err())
+	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	foreign := receive(t, messages)
+	require.Empty(t, foreign.UUID)
+	require.Equal(t, message.Metadata{"temperature": "21"}, foreign.Metadata)
+	require.True(t, foreign.Ack())
+	require.Equal(t, []string{"1"}, receiveAll(t, messages, 1))
+}
+
+func TestSubscriberNeedsAGroupAndAnOpenBroker(t *testing.T) {
+	b := open(t, server(t), "")
+	_, err := b.Subscriber()
+	require.ErrorIs(t, err, broker.ErrNoGroup)
+	b = open(t, server(t), "g")
+	s, err := b.Subscriber()
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	_, err = s.Subscribe(t.Context(), topic())
+	require.ErrorIs(t, err, broker.ErrClosed)
+	_, err = b.Subscriber()
+	require.ErrorIs(t, err, broker.ErrClosed)
+}
