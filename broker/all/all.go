@@ -19,11 +19,12 @@ func Mux() *broker.Mux {
 		stdout.Driver{},
 	)
 }
+	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
 	"github.com/watermill-outbox/watermill-outbox/broker/redis"
 )
 
 // Mux gives a broker.Mux with every driver.
-func Mux() *broker.Mux { return broker.NewMux(redis.Driver{}) }
+func Mux() *broker.Mux { return broker.NewMux(amqp.Driver{}, redis.Driver{}) }
 
 // Open opens a broker with any of them; see broker.Mux.
 func Open(ctx context.Context, url string, options broker.Options) (broker.Broker, error) {

@@ -1,0 +1,95 @@
+package amqp_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
+)
+
+const patience = 30 * time.Second
+
+// onServer runs a test at the real RabbitMQ, for which there is no stand-in: not at all where there is none.
+func onServer(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	url := os.Getenv("OUTBOX_TEST_AMQP")
+	if url != "" {
+		test(t, url)
+		return
+	}
+	require.NotEqual(t, "1", os.Getenv("OUTBOX_TEST_REQUIRE"), "OUTBOX_TEST_AMQP")
+}
+
+func open(t testing.TB, url, group string) broker.Broker {
+	t.Helper()
+	b, err := broker.NewMux(amqp.Driver{}).Open(t.Context(), url, broker.Options{Group: group})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
+// raw gives a channel of the same server.
+func raw(t testing.TB, url string) *amqp091.Channel {
+	t.Helper()
+	conn, err := amqp091.Dial(url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	c, err := conn.Channel()
+	require.NoError(t, err)
+	return c
+}
+
+func topic() string { return "test-" + watermill.NewULID() }
+
+func batch(t testing.TB, b broker.Broker, messages ...outbox.Outgoing) []error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return b.Publisher().(outbox.BatchPublisher).PublishBatch(ctx, messages)
+}
+
+func outgoing(topic, key, payload string) outbox.Outgoing {
+	msg := message.NewMessage(watermill.NewUUID(), []byte(payload))
+	outbox.SetKey(msg, key)
+	return outbox.Outgoing{Topic: topic, Key: key, Message: msg}
+}
+
+func subscribe(t testing.TB, b broker.Broker, topic string) (message.Subscriber, <-chan *message.Message) {
+	t.Helper()
+	s, err := b.Subscriber()
+	require.NoError(t, err)
+	messages, err := s.Subscribe(t.Context(), topic)
+	require.NoError(t, err)
+	return s, messages
+}
+
+func receive(t testing.TB, messages <-chan *message.Message) *message.Message {
+	t.Helper()
+	select {
+	case msg := <-messages:
+		require.NotNil(t, msg)
+		return msg
+	case <-time.After(patience):
+		require.FailNow(t, "no message")
+		return nil
+	}
+}
+
+func receiveAll(t testing.TB, messages <-chan *message.Message, n int) (payloads []string) {
+	t.Helper()
+	for range n {
+		msg := receive(t, messages)
+		require.True(t, msg.Ack())
+		payloads = append(payloads, string(msg.Payload))
+	}
+	return payloads
+}
