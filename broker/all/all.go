@@ -6,25 +6,23 @@ import (
 	"context"
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
 	"github.com/watermill-outbox/watermill-outbox/broker/gochannel"
 	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
+	"github.com/watermill-outbox/watermill-outbox/broker/redis"
 	"github.com/watermill-outbox/watermill-outbox/broker/stdout"
 )
 
 // Mux gives a broker.Mux with every driver.
 func Mux() *broker.Mux {
 	return broker.NewMux(
+		amqp.Driver{},
 		gochannel.Driver{},
 		kafka.Driver{},
+		redis.Driver{},
 		stdout.Driver{},
 	)
 }
-	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
-	"github.com/watermill-outbox/watermill-outbox/broker/redis"
-)
-
-// Mux gives a broker.Mux with every driver.
-func Mux() *broker.Mux { return broker.NewMux(amqp.Driver{}, redis.Driver{}) }
 
 // Open opens a broker with any of them; see broker.Mux.
 func Open(ctx context.Context, url string, options broker.Options) (broker.Broker, error) {
