@@ -3,18 +3,21 @@ package brokers
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	suite "github.com/ThreeDotsLabs/watermill/pubsub/tests"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/all"
 	"github.com/watermill-outbox/watermill-outbox/internal/services"
+	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
 )
 
 // place is a kind of broker, and what the tests have to know of it.
@@ -26,22 +29,55 @@ type place struct {
 	service string
 	// url makes one of a service's address.
 	url func(address string) string
-	// poison is what it refuses for good: a payload, and what is added to the topic's name. Both empty: nothing is.
-	poison      string
-	poisonTopic string
+	// poison gives a topic and a payload that it refuses for good; nil if there is none.
+	poison func(t testing.TB, s *site, topic string) (badTopic, payload string)
 	// features are what Watermill's suite may ask of it.
 	features suite.Features
 }
 
+// keeping are what the suite may ask of a broker that keeps messages for groups. About order it may not: the suite's messages
+// have no key, so that the outbox promises them none.
+var keeping = suite.Features{ConsumerGroups: true, Persistent: true, ForceShort: true}
+
 var places = []place{
 	{
-		name: "kafka", service: "kafka", url: func(address string) string { return "kafka://" + address },
+		name: "kafka", service: "kafka", url: func(address string) string { return "kafka://" + address }, features: keeping,
 		shared: func(t testing.TB) string { address, _ := services.Kafka(t); return "kafka://" + address },
-		poison: strings.Repeat("x", 2<<20),
-		// Unkeyed messages, as the suite's are, have no order: they spread over the partitions.
-		features: suite.Features{ConsumerGroups: true, Persistent: true, ForceShort: true},
+		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic, strings.Repeat("x", 2<<20) },
+	},
+	{
+		name: "redis", service: "redis", url: itself, features: keeping,
+		shared: func(t testing.TB) string { url, _ := services.Redis(t); return url },
+		poison: func(t testing.TB, s *site, topic string) (string, string) {
+			options, err := redis.ParseURL(s.address)
+			require.NoError(t, err)
+			client := redis.NewClient(options)
+			defer func() { require.NoError(t, client.Close()) }()
+			require.NoError(t, client.Set(t.Context(), topic+"-text", "no stream", 0).Err())
+			return topic + "-text", "x"
+		},
+	},
+	{
+		name: "gochannel", features: keeping,
+		shared: func(testing.TB) string { return "gochannel://" + testdb.Random("tests-") },
 	},
 }
+
+// withAMQP has RabbitMQ, too, where there is one: it has no stand-in.
+func withAMQP(t testing.TB) []place {
+	t.Helper()
+	address, isReal := services.AMQP(t)
+	if !isReal {
+		return places
+	}
+	return append(slices.Clone(places), place{
+		name: "amqp", service: "rabbitmq", url: itself, features: keeping,
+		shared: func(testing.TB) string { return address },
+		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return strings.Repeat(topic, 20), "x" },
+	})
+}
+
+func itself(address string) string { return address }
 
 // site is one broker in one test.
 type site struct {

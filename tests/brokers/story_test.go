@@ -15,7 +15,7 @@ import (
 // The same story over every broker: messages that commit and that are rolled back, order by key, a nack, a poison message,
 // an outage, a new forwarder.
 func TestTheStory(t *testing.T) {
-	for _, p := range places {
+	for _, p := range withAMQP(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			tell(t, p.own(t))
@@ -38,9 +38,10 @@ func tell(t *testing.T, s *site) {
 	letters, err := outbox.NewDeadLetters(pool, outbox.Schema{})
 	require.NoError(t, err)
 	poisons := 0
-	if s.poison != "" || s.poisonTopic != "" {
+	if s.poison != nil {
 		poisons = 1
-		require.NoError(t, put(t.Context(), pool, topic+s.poisonTopic, "poisoned", s.poison))
+		badTopic, payload := s.poison(t, s, topic)
+		require.NoError(t, put(t.Context(), pool, badTopic, "poisoned", payload))
 		w.write(t, 10)
 		eventually(t, "its neighbours pass", all)
 		eventually(t, "it is a dead letter", func() bool {

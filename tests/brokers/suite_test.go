@@ -20,7 +20,7 @@ import (
 
 // Watermill's universal suite, from our Publisher through a Forwarder and a broker to the broker's subscriber.
 func TestUniversalSuite(t *testing.T) {
-	for _, p := range places {
+	for _, p := range withAMQP(t) {
 		t.Run(p.name, func(t *testing.T) {
 			pool := testdb.Open(t, testdb.URL(t), func(c *pgxpool.Config) { c.MaxConns = 40 })
 			url := p.shared(t)
