@@ -18,6 +18,7 @@ const outageVariable = "OUTBOX_TEST_OUTAGE"
 // Under load, with two forwarders: the broker is stopped for a while and comes back, then it is killed and comes back.
 // Nothing is lost, each key stays in order, and no message is charged with an attempt.
 func TestAnOutageAndAKillUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, p := range withAMQP(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

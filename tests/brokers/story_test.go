@@ -15,6 +15,7 @@ import (
 // The same story over every broker: messages that commit and that are rolled back, order by key, a nack, a poison message,
 // an outage, a new forwarder.
 func TestTheStory(t *testing.T) {
+	t.Parallel()
 	for _, p := range withAMQP(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
