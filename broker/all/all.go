@@ -11,6 +11,7 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
 	"github.com/watermill-outbox/watermill-outbox/broker/redis"
 	"github.com/watermill-outbox/watermill-outbox/broker/stdout"
+	"github.com/watermill-outbox/watermill-outbox/broker/nats"
 )
 
 // Mux gives a broker.Mux with every driver.
@@ -21,6 +22,7 @@ func Mux() *broker.Mux {
 		kafka.Driver{},
 		redis.Driver{},
 		stdout.Driver{},
+		nats.Driver{},
 	)
 }
 

@@ -1,0 +1,27 @@
+package nats_test
+
+import (
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
+	"github.com/stretchr/testify/require"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/services"
+)
+
+// Watermill's own tests of what a Publisher and a Subscriber have to be.
+func TestWatermillsSuite(t *testing.T) {
+	url, _ := services.NATS(t)
+	withGroup := func(t *testing.T, group string) (message.Publisher, message.Subscriber) {
+		t.Helper()
+		b := open(t, url, "", group)
+		subscriber, err := b.Subscriber()
+		require.NoError(t, err)
+		return b.Publisher(), subscriber
+	}
+	tests.TestPubSub(t, tests.Features{
+		ConsumerGroups: true, ExactlyOnceDelivery: false, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true, Persistent: true,
+		NewSubscriberReceivesOldMessages: true,
+	}, func(t *testing.T) (message.Publisher, message.Subscriber) { return withGroup(t, "test") }, withGroup)
+}
