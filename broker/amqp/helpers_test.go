@@ -2,7 +2,6 @@ package amqp_test
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
+	"github.com/watermill-outbox/watermill-outbox/internal/services"
 )
 
 const patience = 30 * time.Second
@@ -21,12 +21,9 @@ const patience = 30 * time.Second
 // onServer runs a test at the real RabbitMQ, for which there is no stand-in: not at all where there is none.
 func onServer(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
-	url := os.Getenv("OUTBOX_TEST_AMQP")
-	if url != "" {
+	if url, isReal := services.AMQP(t); isReal {
 		test(t, url)
-		return
 	}
-	require.NotEqual(t, "1", os.Getenv("OUTBOX_TEST_REQUIRE"), "OUTBOX_TEST_AMQP")
 }
 
 func open(t testing.TB, url, group string) broker.Broker {

@@ -22,11 +22,14 @@ func TestUniversalSuite(t *testing.T) {
 			require.NoError(t, err)
 			return b.Publisher(), s
 		}
+		alone := func(t *testing.T) (message.Publisher, message.Subscriber) {
+			t.Helper()
+			return pubSub(t, "test")
+		}
 		tests.TestPubSub(t, tests.Features{
 			ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true,
 			ForceShort: true, // in full it has 50 groups get 5,000 messages each
-		}, func(t *testing.T) (message.Publisher, message.Subscriber) { return pubSub(t, "test") },
-			func(t *testing.T, group string) (message.Publisher, message.Subscriber) { return pubSub(t, group) })
+		}, alone, pubSub)
 	})
 }
 
@@ -155,7 +158,7 @@ func TestForeignMessageEndsNothing(t *testing.T) {
 	onServer(t, func(t *testing.T, url string) {
 		b, name := open(t, url, "g"), topic()
 		_, messages := subscribe(t, b, name)
-		require.NoError(t, raw(t, url).Publish(name, "", false, false, amqp091.Publishing{ //nolint:staticcheck // it has no context to honour
+		require.NoError(t, raw(t, url).Publish(name, "", false, false, amqp091.Publishing{
 			MessageId: "7", Body: []byte("foreign"), Headers: amqp091.Table{"n": int64(3), "x-death": []any{amqp091.Table{"count": int64(1)}}},
 		}))
 		msg := receive(t, messages)

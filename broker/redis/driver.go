@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -135,9 +136,10 @@ func (b *opened) Close() error {
 	return errors.Join(append(problems, b.publisher.Close(), b.subscribing.Close())...)
 }
 
-// closedAs turns the client's own error after Close into the one that is documented.
+// closedAs turns the client's own errors after Close into the one that is documented: nobody else closes our end of a
+// connection that is in use.
 func closedAs(err error) error {
-	if errors.Is(err, redis.ErrClosed) {
+	if errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) {
 		return broker.ErrClosed
 	}
 	return err

@@ -2,20 +2,20 @@ package redis_test
 
 import (
 	"context"
-	"os"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/alicebob/miniredis/v2"
 	client "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/redis"
+	"github.com/watermill-outbox/watermill-outbox/internal/services"
 )
 
 const patience = 30 * time.Second
@@ -23,16 +23,13 @@ const patience = 30 * time.Second
 // server gives the URL of the real Redis, or of a stand-in.
 func server(t testing.TB) string {
 	t.Helper()
-	if url := os.Getenv("OUTBOX_TEST_REDIS"); url != "" {
-		return url
-	}
-	require.NotEqual(t, "1", os.Getenv("OUTBOX_TEST_REQUIRE"), "OUTBOX_TEST_REDIS")
-	return "redis://" + miniredis.RunT(t).Addr()
+	url, _ := services.Redis(t)
+	return url
 }
 
 func open(t testing.TB, url, group string) broker.Broker {
 	t.Helper()
-	b, err := broker.NewMux(redis.Driver{}).Open(t.Context(), url, broker.Options{Group: group})
+	b, err := mux().Open(t.Context(), url, broker.Options{Group: group})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	return b
@@ -103,4 +100,24 @@ func inStream(t testing.TB, c *client.Client, topic string) (payloads []string) 
 		payloads = append(payloads, entry.Values["payload"].(string))
 	}
 	return payloads
+}
+
+func mux() *broker.Mux { return broker.NewMux(redis.Driver{}) }
+
+// silent gives the address of a server that says nothing.
+func silent(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// refusing gives an address where nobody listens.
+func refusing(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
 }

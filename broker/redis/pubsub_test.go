@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
 	client "github.com/redis/go-redis/v9"
@@ -22,12 +21,15 @@ func TestUniversalSuite(t *testing.T) {
 		require.NoError(t, err)
 		return b.Publisher(), s
 	}
+	alone := func(t *testing.T) (message.Publisher, message.Subscriber) {
+		t.Helper()
+		return pubSub(t, "test")
+	}
 	tests.TestPubSub(t, tests.Features{
 		ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true,
 		NewSubscriberReceivesOldMessages: true,
-		ForceShort: true, // in full it has 50 groups get 5,000 messages each
-	}, func(t *testing.T) (message.Publisher, message.Subscriber) { return pubSub(t, watermill.NewUUID()) },
-		func(t *testing.T, group string) (message.Publisher, message.Subscriber) { return pubSub(t, group) })
+		ForceShort:                       true, // in full it has 50 groups get 5,000 messages each
+	}, alone, pubSub)
 }
 
 func TestMessageArrivesAsItWas(t *testing.T) {
@@ -52,7 +54,7 @@ func TestGroups(t *testing.T) {
 	url, name := server(t), topic()
 	publish := open(t, url, "")
 	for _, payload := range []string{"1", "2", "3", "4"} {
-		require.Nil(t, batch(t, publish, outgoing(name, "", payload))[0])
+		require.NoError(t, batch(t, publish, outgoing(name, "", payload))[0])
 	}
 	_, emails := subscribe(t, open(t, url, "emails"), name)
 	require.Equal(t, []string{"1", "2", "3", "4"}, receiveAll(t, emails, 4), "a new group begins with the oldest")
@@ -107,7 +109,7 @@ func TestClosedSubscriptionHandsBackInOrder(t *testing.T) {
 func TestAckJustBeforeCloseCounts(t *testing.T) {
 	url, name := server(t), topic()
 	b, c := open(t, url, "g"), raw(t, url)
-	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	require.NoError(t, batch(t, b, outgoing(name, "", "1"))[0])
 	s, messages := subscribe(t, b, name)
 	require.True(t, receive(t, messages).Ack())
 	require.NoError(t, s.Close())
@@ -137,7 +139,7 @@ func TestDeadConsumersMessagesComeAgain(t *testing.T) {
 func TestSlowHandlerKeepsItsMessage(t *testing.T) {
 	url, name := server(t)+"?max_idle=2s&claim_interval=50ms", topic()
 	b := open(t, url, "g")
-	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	require.NoError(t, batch(t, b, outgoing(name, "", "1"))[0])
 	_, slow := subscribe(t, b, name)
 	msg := receive(t, slow)
 	_, other := subscribe(t, open(t, url, "g"), name)
@@ -155,10 +157,10 @@ func TestVanishedGroupIsMadeAgain(t *testing.T) {
 	url, name := server(t), topic()
 	b, c := open(t, url, "g"), raw(t, url)
 	_, messages := subscribe(t, b, name)
-	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	require.NoError(t, batch(t, b, outgoing(name, "", "1"))[0])
 	require.Equal(t, []string{"1"}, receiveAll(t, messages, 1))
 	require.NoError(t, c.Del(t.Context(), name).Err())
-	require.Nil(t, batch(t, b, outgoing(name, "", "2"))[0])
+	require.NoError(t, batch(t, b, outgoing(name, "", "2"))[0])
 	require.Equal(t, []string{"2"}, receiveAll(t, messages, 1))
 }
 
@@ -167,7 +169,7 @@ func TestForeignEntryEndsNothing(t *testing.T) {
 	b, c := open(t, url, "g"), raw(t, url)
 	_, messages := subscribe(t, b, name)
 	require.NoError(t, c.XAdd(t.Context(), &client.XAddArgs{Stream: name, Values: []string{"temperature", "21"}}).Err())
-	require.Nil(t, batch(t, b, outgoing(name, "", "1"))[0])
+	require.NoError(t, batch(t, b, outgoing(name, "", "1"))[0])
 	foreign := receive(t, messages)
 	require.Empty(t, foreign.UUID)
 	require.Equal(t, message.Metadata{"temperature": "21"}, foreign.Metadata)
