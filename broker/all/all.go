@@ -9,9 +9,9 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
 	"github.com/watermill-outbox/watermill-outbox/broker/gochannel"
 	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
+	"github.com/watermill-outbox/watermill-outbox/broker/nats"
 	"github.com/watermill-outbox/watermill-outbox/broker/redis"
 	"github.com/watermill-outbox/watermill-outbox/broker/stdout"
-	"github.com/watermill-outbox/watermill-outbox/broker/nats"
 )
 
 // Mux gives a broker.Mux with every driver.
@@ -20,9 +20,9 @@ func Mux() *broker.Mux {
 		amqp.Driver{},
 		gochannel.Driver{},
 		kafka.Driver{},
+		nats.Driver{},
 		redis.Driver{},
 		stdout.Driver{},
-		nats.Driver{},
 	)
 }
 

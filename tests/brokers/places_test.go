@@ -58,6 +58,11 @@ var places = []place{
 		},
 	},
 	{
+		name: "nats", service: "nats", url: itself, features: keeping,
+		shared: func(t testing.TB) string { url, _ := services.NATS(t); return url },
+		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic, strings.Repeat("x", 2<<20) },
+	},
+	{
 		name: "gochannel", features: keeping,
 		shared: func(testing.TB) string { return "gochannel://" + testdb.Random("tests-") },
 	},
