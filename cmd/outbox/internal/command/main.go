@@ -1,0 +1,29 @@
+package command
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/watermill-outbox/watermill-outbox/broker"
+)
+
+// Main runs the command of this process, with the brokers that it can open, and gives the exit code.
+func Main(brokers *broker.Mux) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends the process at once
+	return Program{
+		Args: os.Args[1:], Environ: os.Environ(),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Asks: terminal(os.Stdin) && terminal(os.Stderr), Live: terminal(os.Stderr),
+		Brokers: brokers,
+	}.Run(ctx)
+}
+
+func terminal(file *os.File) bool {
+	return isatty.IsTerminal(file.Fd()) || isatty.IsCygwinTerminal(file.Fd())
+}

@@ -1,0 +1,109 @@
+// Package command is what the outbox command does.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/config"
+	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/screen"
+)
+
+// Program is one call of the command, with all that it gets from outside.
+type Program struct {
+	Args, Environ  []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Asks says that somebody is there to be asked, Live that Stderr is a terminal.
+	Asks, Live bool
+	// Brokers opens the brokers.
+	Brokers *broker.Mux
+}
+
+// app is the program while it runs.
+type app struct {
+	Program
+	screen  *screen.Screen // standard error
+	flags   config.Layer   // settings that were given as flags
+	file    string         // --config
+	only    string         // --outbox
+	started bool           // flags and arguments are right
+}
+
+// Run runs the command until it is done, or ctx is, and gives the exit code.
+func (p Program) Run(ctx context.Context) int {
+	a := &app{Program: p, screen: screen.New(p.Stderr, p.Live), flags: config.Layer{}}
+	root := a.root()
+	root.SetArgs(p.Args)
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.complain(err)
+	}
+	return exitCode(err, a.started)
+}
+
+// complain writes an error, a line for each of several.
+func (a *app) complain(err error) {
+	for line := range strings.Lines(err.Error()) {
+		a.note("outbox: %s", strings.TrimPrefix(strings.TrimSpace(line), "outbox: "))
+	}
+}
+
+// note writes a line for people, to standard error.
+func (a *app) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.screen, format+"\n", args...) // there is nowhere to tell that it failed
+}
+
+// say writes a line to standard output.
+func (a *app) say(format string, args ...any) error {
+	_, err := io.WriteString(a.Stdout, screen.Sprintf(format, args...)+"\n")
+	return err
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "outbox",
+		Short: "Operates a transactional outbox on PostgreSQL",
+		Long: `Operates a transactional outbox on PostgreSQL: makes its tables, forwards its messages to a broker, and looks after
+those that could not be forwarded.
+
+Settings come from a file (--config), from flags, which are stronger, and from the environment, which is strongest: --batch-size
+is batch_size in the file, and OUTBOX_BATCH_SIZE. "outbox config example" prints a file with all of them.
+
+` + exitHelp,
+		Example: `  outbox migrate up --database postgres://owner@localhost/shop
+  outbox forward --database postgres://forwarder@localhost/shop --broker kafka://localhost:9092
+  outbox status --config outbox.yaml`,
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.PersistentFlags().StringVarP(&a.file, "config", "c", "", "`file` with settings")
+	root.AddCommand(a.migrate(), a.forward())
+	return root
+}
+
+// group is a command that only has others.
+func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	c.AddCommand(commands...)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			text += fmt.Sprintf("; did you mean %q?", near[0])
+		}
+		return usage(text)
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return c
+}

@@ -1,0 +1,90 @@
+// Package screen shows people what happens: lines that stay, and on a terminal below them one that changes.
+package screen
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// Interval is the time between two looks at a status on a terminal.
+const Interval = 200 * time.Millisecond
+
+// Screen is an io.Writer for whole lines, which stay above the changing one. It is safe for concurrent use.
+type Screen struct {
+	out  io.Writer
+	live bool
+
+	mu     sync.Mutex
+	status string
+}
+
+// New makes a screen; live says whether out is a terminal.
+func New(out io.Writer, live bool) *Screen { return &Screen{out: out, live: live} }
+
+// Live says whether there is a line that changes.
+func (s *Screen) Live() bool { return s.live }
+
+// Write writes whole lines.
+func (s *Screen) Write(lines []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status == "" {
+		return s.out.Write(lines)
+	}
+	if _, err := io.WriteString(s.out, clearLine+string(lines)+s.status); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
+}
+
+const clearLine = "\r\x1b[K"
+
+// Status changes the line that changes; "" takes it away. Where there is no terminal it does nothing.
+func (s *Screen) Status(status string) {
+	if !s.live {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if status != "" {
+		status = text.FgCyan.Sprint(strings.ReplaceAll(status, "\n", " "))
+	}
+	if status != s.status {
+		s.status = status
+		_, _ = io.WriteString(s.out, clearLine+status) // nobody need see it
+	}
+}
+
+// Watch shows a status, asked for at intervals, until the returned function is called.
+func (s *Screen) Watch(status func() string) (stop func()) {
+	if !s.live {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(Interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				s.Status(status())
+			case <-done:
+				s.Status("")
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(done); <-ended })
+}
+
+// Sprintf writes numbers as people read them: 12,345.
+func Sprintf(format string, args ...any) string {
+	return message.NewPrinter(language.English).Sprintf(format, args...)
+}
