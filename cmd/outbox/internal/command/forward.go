@@ -34,7 +34,7 @@ what is in the outbox too.`,
   OUTBOX_DATABASE=postgres://forwarder@localhost/shop outbox forward --broker nats://localhost:4222 --workers 8
   outbox forward --config outbox.yaml --once     # until nothing is left, for cron`,
 	}
-	a.settings(c, func(config.Field) bool { return true })
+	a.settings(c, everything)
 	a.selects(c)
 	once := c.Flags().Bool("once", false, "forward what is there, and end")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -3,6 +3,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -52,6 +53,11 @@ func (p Program) Run(ctx context.Context) int {
 
 // complain writes an error, a line for each of several.
 func (a *app) complain(err error) {
+	var mistakes config.Mistakes
+	if errors.As(err, &mistakes) { // their lines begin with where they are
+		a.note("%s", mistakes)
+		return
+	}
 	for line := range strings.Lines(err.Error()) {
 		a.note("outbox: %s", strings.TrimPrefix(strings.TrimSpace(line), "outbox: "))
 	}
@@ -63,8 +69,11 @@ func (a *app) note(format string, args ...any) {
 }
 
 // say writes a line to standard output.
-func (a *app) say(format string, args ...any) error {
-	_, err := io.WriteString(a.Stdout, screen.Sprintf(format, args...)+"\n")
+func (a *app) say(format string, args ...any) error { return a.print(screen.Sprintf(format, args...) + "\n") }
+
+// print writes to standard output.
+func (a *app) print(text string) error {
+	_, err := io.WriteString(a.Stdout, text)
 	return err
 }
 
@@ -87,7 +96,7 @@ is batch_size in the file, and OUTBOX_BATCH_SIZE. "outbox config example" prints
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.PersistentFlags().StringVarP(&a.file, "config", "c", "", "`file` with settings")
-	root.AddCommand(a.migrate(), a.forward())
+	root.AddCommand(a.migrate(), a.grants(), a.forward(), a.status(), a.dead(), a.publish(), a.consume(), a.config(), version())
 	return root
 }
 

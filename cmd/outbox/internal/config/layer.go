@@ -42,7 +42,9 @@ func fromEnvironment(environ []string) (Layer, Mistakes) {
 			mistakes.add(Origin{Name: name}, "", "there is no such variable%s", nearest.Hint(name, names))
 			continue
 		}
-		layer[field] = Setting{Text: text, Origin: Origin{Name: name}}
+		if text != "" { // a container's way to say that there is none
+			layer[field] = Setting{Text: text, Origin: Origin{Name: name}}
+		}
 	}
 	return layer, mistakes
 }
