@@ -59,12 +59,12 @@ exit code is 2. With --connect it also asks whether database and broker can be r
 
 // mistakeJSON is one of the mistakes.
 type mistakeJSON struct {
-	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-	Flag     string `json:"flag_or_variable,omitempty"`
-	Key      string `json:"key,omitempty"`
-	Mistakes string `json:"mistake"`
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Flag   string `json:"flag_or_variable,omitempty"`
+	Key    string `json:"key,omitempty"`
+	Text   string `json:"text"`
 }
 
 func (a *app) printMistakes(err error) error {

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +66,7 @@ func newCall(args ...string) *call {
 	return c
 }
 
-func (c *call) stdin(r io.Reader) *call          { c.Stdin = r; return c }
+func (c *call) stdin(text string) *call         { c.Stdin = strings.NewReader(text); return c }
 func (c *call) environ(entries ...string) *call { c.Environ = entries; return c }
 
 // ends runs it and expects an exit code.

@@ -69,7 +69,9 @@ func (a *app) note(format string, args ...any) {
 }
 
 // say writes a line to standard output.
-func (a *app) say(format string, args ...any) error { return a.print(screen.Sprintf(format, args...) + "\n") }
+func (a *app) say(format string, args ...any) error {
+	return a.print(screen.Sprintf(format, args...) + "\n")
+}
 
 // print writes to standard output.
 func (a *app) print(text string) error {

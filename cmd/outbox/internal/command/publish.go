@@ -140,9 +140,7 @@ func (w *writer) write(ctx context.Context, batch []addressed) error {
 			err := publisher.Publish(batch[from].topic, messages...)
 			var refusal *outbox.MessageError
 			if errors.As(err, &refusal) { // nothing of the call is written: what stands before it is tried again
-				refused = fmt.Errorf("line %d: %w", batch[from+refusal.Index].line, &outbox.MessageError{
-					UUID: refusal.UUID, Field: refusal.Field, Reason: refusal.Reason, Err: refusal.Err,
-				})
+				refused = fmt.Errorf("line %d: %s: %s", batch[from+refusal.Index].line, refusal.Field, refusal.Reason)
 				messages = messages[:refusal.Index]
 				err = publisher.Publish(batch[from].topic, messages...)
 			}

@@ -23,7 +23,16 @@ type flagOf struct {
 var _ pflag.Value = flagOf{}
 
 func (f flagOf) String() string { return f.layer[f.field.Name].Text }
-func (f flagOf) Type() string   { return f.field.Kind() }
+
+// Type is what the help calls the value; pflag knows that a bool needs none.
+func (f flagOf) Type() string {
+	if f.field.Switch() {
+		return "bool"
+	}
+	return f.field.Kind()
+}
+
+// Set keeps the text.
 func (f flagOf) Set(text string) error {
 	f.layer[f.field.Name] = config.Setting{Text: text, Origin: config.Origin{Name: "--" + f.field.Flag()}}
 	return nil
@@ -36,13 +45,22 @@ func (a *app) settings(c *cobra.Command, wanted func(config.Field) bool) {
 			continue
 		}
 		doc, _, _ := strings.Cut(field.Doc, ". ")
-		c.Flags().Var(flagOf{field, a.flags}, field.Flag(), strings.TrimSuffix(strings.ToLower(doc[:1])+doc[1:], "."))
+		c.Flags().Var(flagOf{field, a.flags}, field.Flag(), strings.TrimSuffix(uncapitalised(doc), "."))
 		flag := c.Flags().Lookup(field.Flag())
 		flag.DefValue = field.Default
 		if field.Switch() {
 			flag.NoOptDefVal = "true"
 		}
 	}
+}
+
+// uncapitalised begins with a small letter, unless the first word is a name.
+func uncapitalised(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	if strings.ToLower(word[1:]) != word[1:] {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
 }
 
 // named says which settings have one of the names.

@@ -160,7 +160,16 @@ func duration(at func(target) *time.Duration) codec {
 	return value("time", at, func(s string) (time.Duration, error) {
 		d, err := time.ParseDuration(s)
 		return d, complain(err, s, "a time with its unit, as 500ms, 10s or 5m")
-	}, time.Duration.String)
+	}, func(d time.Duration) string {
+		text := d.String()
+		if strings.HasSuffix(text, "m0s") {
+			text = strings.TrimSuffix(text, "0s")
+		}
+		if strings.HasSuffix(text, "h0m") {
+			text = strings.TrimSuffix(text, "0m")
+		}
+		return text
+	})
 }
 
 var sizes = []struct {
@@ -194,7 +203,7 @@ func size(at func(target) *int) codec {
 // choice is one of some words; the first one stands for the zero value.
 func choice[T comparable](at func(target) *T, values []T, names ...string) codec {
 	known := strings.Join(names, " or ")
-	return value(known, at, func(s string) (T, error) {
+	return value("word", at, func(s string) (T, error) {
 		i := slices.Index(names, s)
 		if i < 0 {
 			return values[0], fmt.Errorf("%q must be %s", s, known)

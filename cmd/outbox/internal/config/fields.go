@@ -32,7 +32,7 @@ var Fields = []Field{
 	},
 	{
 		Name: "schema", Go: "Schema.Name", Part: Tables, Default: "public",
-		Doc:   "PostgreSQL schema of the tables.",
+		Doc:   "PostgreSQL schema that the tables are in.",
 		codec: words(func(t target) *string { return &t.forwarder().Schema.Name }),
 	},
 	{

@@ -34,12 +34,13 @@ type reader struct {
 	mistakes Mistakes
 }
 
-func (r *reader) read(content []byte) file {
+// read says whether the content is YAML at all.
+func (r *reader) read(content []byte) (_ file, ok bool) {
 	result := file{top: Layer{}}
 	tree, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		r.refuseSyntax(err)
-		return result
+		return result, false
 	}
 	documents := 0
 	for _, document := range tree.Docs {
@@ -53,7 +54,7 @@ func (r *reader) read(content []byte) file {
 			r.mapping(body, "", true, result.top, &result)
 		}
 	}
-	return result
+	return result, true
 }
 
 func (r *reader) refuseSyntax(err error) {
@@ -73,12 +74,22 @@ func (r *reader) at(t *token.Token) Origin {
 	return Origin{File: r.name, Line: t.Position.Line, Column: t.Position.Column}
 }
 
-func (r *reader) refuse(node ast.Node, key, format string, args ...any) {
-	r.mistakes.add(r.at(node.GetToken()), key, format, args...)
+// begin is where a node begins; of a mapping without braces the tree says only where its first colon is.
+func (r *reader) begin(node ast.Node) Origin {
+	if pairs, ok := node.(*ast.MappingNode); ok && !pairs.IsFlowStyle {
+		if i := pairs.MapRange(); i.Next() {
+			return r.at(i.Key().GetToken())
+		}
+	}
+	return r.at(node.GetToken())
 }
 
-// mapping reads settings into a layer. Whole is given at the top level, where the list of outboxes and what is the process's
-// may stand.
+func (r *reader) refuse(node ast.Node, key, format string, args ...any) {
+	r.mistakes.add(r.begin(node), key, format, args...)
+}
+
+// mapping reads settings into a layer. At the top level what is the process's may stand too, and the outboxes, which go to
+// whole.
 func (r *reader) mapping(node ast.Node, prefix string, top bool, layer Layer, whole *file) {
 	pairs, ok := node.(ast.MapNode)
 	if !ok {
@@ -159,12 +170,7 @@ func (r *reader) list(node ast.Node, whole *file) {
 		return
 	}
 	for _, entry := range sequence.Values {
-		s := section{at: r.at(entry.GetToken()), layer: Layer{}}
-		if pairs, ok := entry.(ast.MapNode); ok {
-			if i := pairs.MapRange(); i.Next() {
-				s.at = r.at(i.Key().GetToken())
-			}
-		}
+		s := section{at: r.begin(entry), layer: Layer{}}
 		r.mapping(entry, "", false, s.layer, nil)
 		whole.outboxes = append(whole.outboxes, s)
 	}

@@ -30,11 +30,14 @@ type Input struct {
 // Load gives the settings, complete and valid, or Mistakes with everything that is wrong. It opens no connection.
 func Load(ctx context.Context, in Input) (*Config, error) {
 	environment, mistakes := fromEnvironment(in.Environ)
-	content, err := in.file()
-	mistakes = append(mistakes, err...)
+	content, wrong, readable := in.file()
+	mistakes = append(mistakes, wrong...)
 	layers := []Layer{environment, in.Flags}
 	for _, layer := range slices.Concat([]Layer{content.top}, layers) {
 		checkLayer(layer, &mistakes)
+	}
+	if !readable { // what is missing may be there
+		return nil, mistakes.sorted()
 	}
 	config := &Config{}
 	sections := content.outboxes
@@ -69,21 +72,22 @@ func (in Input) fileName() string {
 	return cmp.Or(in.File, name)
 }
 
-func (in Input) file() (file, Mistakes) {
+func (in Input) file() (content file, mistakes Mistakes, readable bool) {
 	name := in.fileName()
 	if name == "" {
-		return file{}, nil
+		return file{}, nil, true
 	}
-	content, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+	text, err := os.ReadFile(name) //nolint:gosec // the operator names the file
 	if err != nil {
 		var path *os.PathError
 		if errors.As(err, &path) {
 			err = path.Err
 		}
-		return file{}, Mistakes{{Origin: Origin{File: name}, Text: "it can't be read: " + err.Error()}}
+		return file{}, Mistakes{{Origin: Origin{File: name}, Text: "it can't be read: " + err.Error()}}, false
 	}
 	r := reader{name: name, lookup: in.lookup}
-	return r.read(content), r.mistakes
+	content, readable = r.read(text)
+	return content, r.mistakes, readable
 }
 
 // checkLayer reads every value, those too that a stronger layer replaces.
