@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 	"unicode/utf8"
@@ -27,8 +28,11 @@ func (m *messageJSON) setPayload(payload []byte) error {
 		m.PayloadBase64 = payload
 		return nil
 	}
-	text, err := json.Marshal(string(payload))
-	m.Payload = text
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(string(payload))
+	m.Payload = bytes.TrimSpace(text.Bytes())
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/config"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/screen"
+	"github.com/watermill-outbox/watermill-outbox/internal/nearest"
 )
 
 // Program is one call of the command, with all that it gets from outside.
@@ -46,6 +47,9 @@ func (p Program) Run(ctx context.Context) int {
 	root.SetErr(p.Stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			a.note("outbox: interrupted")
+		}
 		a.complain(err)
 	}
 	return exitCode(err, a.started)
@@ -94,12 +98,24 @@ is batch_size in the file, and OUTBOX_BATCH_SIZE. "outbox config example" prints
   outbox forward --database postgres://forwarder@localhost/shop --broker kafka://localhost:9092
   outbox status --config outbox.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
-		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.PersistentFlags().StringVarP(&a.file, "config", "c", "", "`file` with settings")
-	root.AddCommand(a.migrate(), a.grants(), a.forward(), a.status(), a.dead(), a.publish(), a.consume(), a.config(), version())
+	group(root, a.migrate(), a.grants(), a.forward(), a.status(), a.dead(), a.publish(), a.consume(), a.config(), version())
+	a.noteStart(root)
 	return root
+}
+
+// noteStart lets each command note that it has begun: what cobra refuses before that is a mistake in the command line.
+func (a *app) noteStart(c *cobra.Command) {
+	do := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.started = true
+		return do(c, args)
+	}
+	for _, sub := range c.Commands() {
+		a.noteStart(sub)
+	}
 }
 
 // group is a command that only has others.
@@ -109,11 +125,11 @@ func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			text += fmt.Sprintf("; did you mean %q?", near[0])
+		var known []string
+		for _, sub := range c.Commands() {
+			known = append(known, sub.Name())
 		}
-		return usage(text)
+		return usage(fmt.Sprintf("unknown command %q for %q%s", args[0], c.CommandPath(), nearest.Hint(args[0], known)))
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c

@@ -58,7 +58,11 @@ With --max-dead or --max-age it exits with 4 when there is more: for a check tha
 			return err
 		}
 		for {
-			if err := a.showStatus(c.Context(), settings, *asJSON, allowed); err != nil || *watch == 0 {
+			err := a.showStatus(c.Context(), settings, *asJSON, allowed)
+			if *watch > 0 && c.Context().Err() != nil {
+				return nil //nolint:nilerr // interrupted while it counted
+			}
+			if err != nil || *watch == 0 {
 				return err
 			}
 			select {
