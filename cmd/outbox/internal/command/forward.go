@@ -27,8 +27,7 @@ end within close_timeout. A second signal ends it at once, as a crash would; not
 sent again.
 
 Any number of forwarders may share an outbox. An outage of database or broker is waited for. The database role needs what
-"outbox grants --role forwarder" gives; with the rights of the operator the line of progress and the metrics can count
-what is in the outbox too.`,
+"outbox grants --role forwarder" gives, and no more; the pool's size is set as needed: workers + 1, and one to count.`,
 		Example: `  outbox forward --database postgres://forwarder@localhost/shop --broker kafka://localhost:9092
   outbox forward --config outbox.yaml --http :8080 --log-format json
   OUTBOX_DATABASE=postgres://forwarder@localhost/shop outbox forward --broker nats://localhost:4222 --workers 8

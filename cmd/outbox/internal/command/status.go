@@ -35,7 +35,7 @@ func (a *app) status() *cobra.Command {
 	c := &cobra.Command{
 		Use: "status", Short: "Count what is in the outbox", Args: cobra.NoArgs,
 		Long: `Counts the messages of each outbox by state. It reads the whole outbox and all dead letters, so it is not for a tight loop.
-The database role needs what "outbox grants --role operator" gives.
+The database role needs what "outbox grants" gives an operator or a forwarder.
 
 With --max-dead or --max-age it exits with 4 when there is more: for a check that alerts.`,
 		Example: `  outbox status --config outbox.yaml

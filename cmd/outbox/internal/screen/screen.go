@@ -5,15 +5,11 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
-
-// Interval is the time between two looks at a status on a terminal.
-const Interval = 200 * time.Millisecond
 
 // Screen is an io.Writer for whole lines, which stay above the changing one. It is safe for concurrent use.
 type Screen struct {
@@ -59,29 +55,6 @@ func (s *Screen) Status(status string) {
 		s.status = status
 		_, _ = io.WriteString(s.out, clearLine+status) // nobody need see it
 	}
-}
-
-// Watch shows a status, asked for at intervals, until the returned function is called.
-func (s *Screen) Watch(status func() string) (stop func()) {
-	if !s.live {
-		return func() {}
-	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(Interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				s.Status(status())
-			case <-done:
-				s.Status("")
-				return
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(done); <-ended })
 }
 
 // Sprintf writes numbers as people read them: 12,345.
