@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+func TestEveryOrderGoesThroughTheChainOnce(t *testing.T) {
+	url := testdb.URL(t)
+	t.Setenv("DATABASE_URL", url)
+	t.Setenv("BROKER_URL", "gochannel://")
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out))
+	require.Contains(t, out.String(), "Every order went through the chain")
+	require.Regexp(t, `failed tries +18`, out.String(), "12 at the printer and 6 at billing")
+
+	pool := testdb.Open(t, url)
+	for _, table := range []string{"orders", "parcels", "invoices"} {
+		var rows int
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM chain.`+table).Scan(&rows))
+		require.Equal(t, orders, rows, table)
+	}
+	var reason string
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT reason FROM chain.poisoned`).Scan(&reason))
+	require.Contains(t, reason, errUnreadable.Error())
+}
