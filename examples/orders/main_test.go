@@ -42,7 +42,11 @@ func TestServeStaysUpUntilItIsStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, []string{"--serve", "--addr", "127.0.0.1:0"}, writer) }()
+	go func() {
+		err := run(ctx, []string{"--serve", "--addr", "127.0.0.1:0"}, writer)
+		_ = writer.Close()
+		ended <- err
+	}()
 
 	var shown strings.Builder
 	_, err := io.CopyN(&shown, reader, 1)

@@ -18,7 +18,7 @@ func TestEveryOrderGoesThroughTheChainOnce(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
 	require.Contains(t, out.String(), "Every order went through the chain")
-	require.Regexp(t, `failed tries +18`, out.String(), "12 at the printer and 6 at billing")
+	require.Regexp(t, `failed tries +20`, out.String(), "13 at the printer and 7 at billing")
 
 	pool := testdb.Open(t, url)
 	for _, table := range []string{"orders", "parcels", "invoices"} {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -13,7 +14,7 @@ import (
 )
 
 const (
-	orders = 60
+	orders = 60 // that are kept
 	tables = `
 	CREATE SCHEMA IF NOT EXISTS chain;
 	CREATE TABLE IF NOT EXISTS chain.orders   (id text PRIMARY KEY, cents bigint NOT NULL);
@@ -29,6 +30,8 @@ type order struct {
 	Cents  int64  `json:"cents"`
 }
 
+var errDeclined = errors.New("the card was declined")
+
 // shop takes the orders.
 type shop struct {
 	db  *sql.DB
@@ -37,15 +40,16 @@ type shop struct {
 
 func newShop(db *sql.DB) *shop { return &shop{db: db, run: rand.Text()[:6]} }
 
-// trade places all orders, and publishes one message that nobody can read.
+// trade places orders, one in six of which is declined, and publishes one message that nobody can read.
 func (s *shop) trade(ctx context.Context) error {
-	for n := range orders {
+	for n := range orders * 6 / 5 {
 		order := order{ID: fmt.Sprintf("%s-%02d", s.run, n), Number: n, Cents: int64(100 * (n + 1))}
 		payload, err := json.Marshal(order)
 		if err != nil {
 			return err
 		}
-		if err := s.place(ctx, order, message.NewMessageWithContext(ctx, order.ID, payload)); err != nil {
+		err = s.place(ctx, order, message.NewMessageWithContext(ctx, order.ID, payload), n%6 == 2)
+		if err != nil && !errors.Is(err, errDeclined) {
 			return err
 		}
 	}
@@ -54,7 +58,7 @@ func (s *shop) trade(ctx context.Context) error {
 }
 
 // place writes an order and its message in one transaction.
-func (s *shop) place(ctx context.Context, order order, msg *message.Message) error {
+func (s *shop) place(ctx context.Context, order order, msg *message.Message, declined bool) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -66,6 +70,9 @@ func (s *shop) place(ctx context.Context, order order, msg *message.Message) err
 	outbox.SetKey(msg, fmt.Sprintf("%s-customer-%d", s.run, order.Number%7))
 	if err := s.publish(tx, msg); err != nil {
 		return err
+	}
+	if declined {
+		return errDeclined // the rollback takes the message with it
 	}
 	return tx.Commit()
 }
