@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"testing"
+	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/stretchr/testify/require"
 
 	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
@@ -29,4 +32,19 @@ func TestEveryOrderGoesThroughTheChainOnce(t *testing.T) {
 	var reason string
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT reason FROM chain.poisoned`).Scan(&reason))
 	require.Contains(t, reason, errUnreadable.Error())
+}
+
+func TestPoisonQueueCanPublishAfterATimeout(t *testing.T) {
+	var heard error
+	publisher := func(h message.HandlerFunc) message.HandlerFunc {
+		return func(msg *message.Message) ([]*message.Message, error) {
+			produced, err := h(msg)
+			heard = msg.Context().Err()
+			return produced, err
+		}
+	}
+	fails := func(*message.Message) ([]*message.Message, error) { return nil, errUnreadable }
+	_, err := publisher(keepContext(middleware.Timeout(time.Minute)(fails)))(message.NewMessage("1", nil))
+	require.ErrorIs(t, err, errUnreadable)
+	require.NoError(t, heard)
 }

@@ -77,8 +77,18 @@ func newService(name string, db *sql.DB, b broker.Broker, faults *faults) (*serv
 		return nil, err
 	}
 	// The one right order, outermost first: each try is bounded, recovered from, and a transaction of its own.
-	router.AddMiddleware(poisonQueue, retry.Middleware, middleware.Timeout(time.Minute), middleware.Recoverer, inbox.Middleware)
+	router.AddMiddleware(poisonQueue, keepContext,
+		retry.Middleware, middleware.Timeout(time.Minute), middleware.Recoverer, inbox.Middleware)
 	return &service{router: router, subscriber: subscriber, faults: faults}, nil
+}
+
+// keepContext gives a message back its context, which Timeout has ended: PoisonQueue publishes with that, and publishers that
+// heed it, as many do, would refuse to.
+func keepContext(h message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		defer msg.SetContext(msg.Context())
+		return h(msg)
+	}
 }
 
 // transaction gives the inbox's, in which a message is handled.
