@@ -11,6 +11,7 @@ import (
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/config"
+	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/screen"
 )
 
 const connectTimeout = 10 * time.Second
@@ -52,7 +53,7 @@ exit code is 2. With --connect it also asks whether database and broker can be r
 		if err != nil || *asJSON {
 			return err
 		}
-		return a.say("The settings are right: %d outboxes.", len(settings.Outboxes))
+		return a.print("The settings are right: " + screen.Count(len(settings.Outboxes), "outbox") + ".\n")
 	}
 	return c
 }
@@ -69,7 +70,7 @@ type mistakeJSON struct {
 
 func (a *app) printMistakes(err error) error {
 	list := []mistakeJSON{}
-	var mistakes config.Mistakes
+	var mistakes config.MistakesError
 	if errors.As(err, &mistakes) {
 		for _, m := range mistakes {
 			list = append(list, mistakeJSON{m.Origin.File, m.Origin.Line, m.Origin.Column, m.Origin.Name, m.Key, m.Text})

@@ -53,7 +53,7 @@ func TestConfigCheckConnects(t *testing.T) {
 	url := testdb.URL(t)
 	ledger := newLedger(t, nil)
 	file := write(t, "outbox.yaml", "database: "+url+"\nbroker: "+ledger.url+"\n")
-	require.Equal(t, "The settings are right: 1 outboxes.\n", run(t, "config", "check", "-c", file))
+	require.Equal(t, "The settings are right: 1 outbox.\n", run(t, "config", "check", "-c", file))
 	c := newCall("config", "check", "-c", file, "--connect").ends(t, ExitSchema)
 	require.Contains(t, c.stderr.String(), "public.outbox: database: outbox: the schema does not fit")
 	run(t, "migrate", "up", "-c", file)

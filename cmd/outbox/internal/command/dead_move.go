@@ -85,9 +85,9 @@ func (a *app) deadMove(c *cobra.Command, m movement) *cobra.Command {
 			return a.printJSON(map[string]int64{"selected": int64(len(found.ids)), "touched": found.total, m.done: moved})
 		}
 		if *dry {
-			return a.say("Would be %s: %s.", m.done, found)
+			return a.print("Would be " + m.done + ": " + found.String() + ".\n")
 		}
-		return a.say("%d letters %s.", moved, m.done)
+		return a.print(screen.Count(moved, "letter") + " " + m.done + ".\n")
 	}
 	return c
 }
@@ -109,7 +109,7 @@ type found struct {
 
 // String says how many letters there are.
 func (f found) String() string {
-	text := screen.Sprintf("%d letters", f.total)
+	text := screen.Count(f.total, "letter")
 	if along := f.total - int64(len(f.ids)); along > 0 {
 		text += screen.Sprintf(", %d of them with their key", along)
 	}
@@ -128,7 +128,7 @@ func (a *app) survey(ctx context.Context, letters *outbox.DeadLetters, filter ou
 				keys[l.Key]++
 			}
 		}
-		a.screen.Status(screen.Sprintf("Counting: %d letters", len(f.ids)))
+		a.screen.Status("Counting: " + screen.Count(len(f.ids), "letter"))
 		return nil
 	})
 	f.total = int64(len(f.ids))
@@ -139,7 +139,7 @@ func (a *app) survey(ctx context.Context, letters *outbox.DeadLetters, filter ou
 		f.total -= selected
 		err := eachPage(ctx, letters, outbox.DeadLetterFilter{Key: key}, func(page []outbox.DeadLetter) error {
 			f.total += int64(len(page))
-			a.screen.Status(screen.Sprintf("Counting: %d letters", f.total))
+			a.screen.Status("Counting: " + screen.Count(f.total, "letter"))
 			return nil
 		})
 		if err != nil {

@@ -102,9 +102,9 @@ func TestRequeueTakesWholeKeys(t *testing.T) {
 	require.JSONEq(t, `{"selected": 1, "touched": 3, "requeued": 3}`, requeue("--uuid", uuids[1], "--yes", "--json"))
 	require.Equal(t, 2, count(t, pool, "public.outbox_dead"))
 
-	require.Equal(t, "1 letters requeued.\n", requeue("--topic", "mails", "--limit", "1", "--yes"))
+	require.Equal(t, "1 letter requeued.\n", requeue("--topic", "mails", "--limit", "1", "--yes"))
 	require.Equal(t, "0 letters requeued.\n", requeue("--topic", "none", "--yes"))
-	require.Equal(t, "1 letters requeued.\n", requeue("--all", "--yes"))
+	require.Equal(t, "1 letter requeued.\n", requeue("--all", "--yes"))
 	require.Equal(t, 5, count(t, pool, "public.outbox"))
 
 	ledger := newLedger(t, nil)
@@ -121,7 +121,7 @@ func TestRequeueTakesWholeKeys(t *testing.T) {
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	url, pool, uuids := graveyard(t)
-	require.Equal(t, "1 letters discarded.\n", run(t, "dead", "discard", "--database", url, "--uuid", uuids[0], "--yes"))
+	require.Equal(t, "1 letter discarded.\n", run(t, "dead", "discard", "--database", url, "--uuid", uuids[0], "--yes"))
 	require.Equal(t, 2, count(t, pool, "public.outbox"), "those that followed it go on their way")
 	require.Equal(t, 2, count(t, pool, "public.outbox_dead"))
 	require.Equal(t, "Would be discarded: 2 letters.\n", run(t, "dead", "discard", "--database", url, "--all", "--dry-run"))

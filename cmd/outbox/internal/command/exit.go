@@ -36,7 +36,7 @@ var errUnhealthy = errors.New("unhealthy")
 // exitCode says how the process ends; started whether a command had begun.
 func exitCode(err error, started bool) int {
 	var wrong usageError
-	var mistakes config.Mistakes
+	var mistakes config.MistakesError
 	switch {
 	case err == nil:
 		return ExitOK

@@ -93,7 +93,8 @@ func (a *app) logger(process config.Process) *slog.Logger {
 		"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError,
 	}[process.LogLevel]}
 	if process.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(a.screen, options))
+		a.logs = slog.New(slog.NewJSONHandler(a.screen, options))
+		return a.logs
 	}
 	return slog.New(slog.NewTextHandler(a.screen, options))
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"regexp"
 	"strings"
@@ -65,6 +66,12 @@ func TestOneUnfitOutboxEndsAll(t *testing.T) {
 	c := newCall("forward", "-c", file).ends(t, ExitSchema)
 	require.Contains(t, c.stderr.String(), "outbox: public.none: outbox: the schema does not fit this library")
 	require.Contains(t, c.stderr.String(), "msg=Stopped outbox=public.outbox")
+
+	c = newCall("forward", "-c", file, "--log-format", "json").ends(t, ExitSchema)
+	require.Contains(t, c.stderr.String(), `"msg":"The command failed","err":"public.none: outbox: the schema does not fit`)
+	for line := range strings.Lines(c.stderr.String()) {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
 }
 
 func TestSettingsReachTheForwarder(t *testing.T) {

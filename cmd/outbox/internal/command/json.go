@@ -68,7 +68,8 @@ func letterOf(l outbox.DeadLetter) (letterJSON, error) {
 		AgeSeconds: l.Age.Seconds(), Quarantines: l.Quarantines, Tail: l.Tail,
 		messageJSON: messageJSON{UUID: l.UUID, Topic: l.Topic, Key: l.Key, Metadata: l.Metadata},
 	}
-	return j, j.setPayload(l.Payload)
+	err := j.setPayload(l.Payload)
+	return j, err
 }
 
 // printJSON writes a value for people and scripts.

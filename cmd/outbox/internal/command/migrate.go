@@ -8,6 +8,7 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/config"
+	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/screen"
 )
 
 // tableSettings say where an outbox is, and how it is made.
@@ -68,7 +69,7 @@ func (a *app) migrateOne(ctx context.Context, o config.Outbox) error {
 		return err
 	}
 	if len(after) == len(before) {
-		return a.say("%s: nothing to do, %d migrations are applied.", o.Name, len(after))
+		return a.print(o.Name + ": nothing to do, there are " + screen.Count(len(after), "migration") + ".\n")
 	}
-	return a.say("%s: %d migrations applied, %d were there.", o.Name, len(after)-len(before), len(before))
+	return a.print(o.Name + ": " + screen.Count(len(after)-len(before), "migration") + " applied.\n")
 }

@@ -22,8 +22,8 @@ func TestMigrate(t *testing.T) {
 	require.Contains(t, c.stderr.String(), "outbox: Shop.out box: outbox: the schema does not fit this library")
 	require.Contains(t, c.stdout.String(), `"applied": false`)
 
-	require.Equal(t, "Shop.out box: 2 migrations applied, 0 were there.\n", with("migrate", "up").ends(t, ExitOK).stdout.String())
-	require.Equal(t, "Shop.out box: nothing to do, 2 migrations are applied.\n", with("migrate", "up").ends(t, ExitOK).stdout.String())
+	require.Equal(t, "Shop.out box: 2 migrations applied.\n", with("migrate", "up").ends(t, ExitOK).stdout.String())
+	require.Equal(t, "Shop.out box: nothing to do, there are 2 migrations.\n", with("migrate", "up").ends(t, ExitOK).stdout.String())
 	require.NoError(t, outbox.CheckSchema(t.Context(), testdb.Open(t, url), outbox.Schema{Name: "Shop", Table: "out box"}))
 
 	var list []migrationsJSON
@@ -40,8 +40,8 @@ func TestMigrateEveryOutboxOfAFile(t *testing.T) {
 	t.Parallel()
 	url := testdb.URL(t)
 	file := write(t, "outbox.yaml", "database: "+url+"\noutboxes:\n  - {table: a}\n  - {table: b, name: second}\n")
-	require.Equal(t, "second: 2 migrations applied, 0 were there.\n", run(t, "migrate", "up", "-c", file, "--outbox", "second"))
-	require.Equal(t, "public.a: 2 migrations applied, 0 were there.\nsecond: nothing to do, 2 migrations are applied.\n",
+	require.Equal(t, "second: 2 migrations applied.\n", run(t, "migrate", "up", "-c", file, "--outbox", "second"))
+	require.Equal(t, "public.a: 2 migrations applied.\nsecond: nothing to do, there are 2 migrations.\n",
 		run(t, "migrate", "up", "-c", file))
 	c := newCall("migrate", "up", "-c", file, "--outbox", "secnod").ends(t, ExitUsage)
 	require.Contains(t, c.stderr.String(), `did you mean "second"?`)
@@ -55,7 +55,7 @@ func TestPrintedMigrations(t *testing.T) {
 	sql := run(t, "migrate", "print", "--schema", "shop", "--topic-index")
 	_, err := pool.Exec(t.Context(), sql)
 	require.NoError(t, err)
-	require.Contains(t, run(t, "migrate", "up", "--database", url, "--schema", "shop", "--topic-index"), "nothing to do, 3 migrations")
+	require.Contains(t, run(t, "migrate", "up", "--database", url, "--schema", "shop", "--topic-index"), "nothing to do, there are 3 migrations")
 
 	_, err = pool.Exec(t.Context(), run(t, "migrate", "print", "--schema", "shop", "--topic-index", "--down"))
 	require.NoError(t, err)

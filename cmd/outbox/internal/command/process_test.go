@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -210,7 +209,7 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 		t.Fatal("the process does not end")
 	}
 	var exit *exec.ExitError
-	require.True(t, errors.As(p.err, &exit))
+	require.ErrorAs(t, p.err, &exit)
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
 	require.Equal(t, syscall.SIGTERM, status.Signal())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,7 @@ type app struct {
 	file    string         // --config
 	only    string         // --outbox
 	started bool           // flags and arguments are right
+	logs    *slog.Logger   // nil: errors are told as text
 }
 
 // Run runs the command until it is done, or ctx is, and gives the exit code.
@@ -57,7 +59,11 @@ func (p Program) Run(ctx context.Context) int {
 
 // complain writes an error, a line for each of several.
 func (a *app) complain(err error) {
-	var mistakes config.Mistakes
+	if a.logs != nil {
+		a.logs.Error("The command failed", "err", err)
+		return
+	}
+	var mistakes config.MistakesError
 	if errors.As(err, &mistakes) { // their lines begin with where they are
 		a.note("%s", mistakes)
 		return
@@ -70,11 +76,6 @@ func (a *app) complain(err error) {
 // note writes a line for people, to standard error.
 func (a *app) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.screen, format+"\n", args...) // there is nowhere to tell that it failed
-}
-
-// say writes a line to standard output.
-func (a *app) say(format string, args ...any) error {
-	return a.print(screen.Sprintf(format, args...) + "\n")
 }
 
 // print writes to standard output.
@@ -100,7 +101,7 @@ is batch_size in the file, and OUTBOX_BATCH_SIZE. "outbox config example" prints
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.PersistentFlags().StringVarP(&a.file, "config", "c", "", "`file` with settings")
+	root.PersistentFlags().StringVarP(&a.file, "config", "c", "", "`file` with settings; that of "+config.FileVariable+" if not given")
 	group(root, a.migrate(), a.grants(), a.forward(), a.status(), a.dead(), a.publish(), a.consume(), a.config(), version())
 	a.noteStart(root)
 	return root

@@ -78,7 +78,7 @@ The database role needs what "outbox grants --role writer" gives.`,
 		if *asJSON {
 			return a.printJSON(map[string]int{"published": w.written})
 		}
-		a.note("%s", screen.Sprintf("%d messages written.", w.written))
+		a.note("%s written.", screen.Count(w.written, "message"))
 		return nil
 	}
 	return c
@@ -108,7 +108,7 @@ func (w *writer) writeAll(ctx context.Context, source *source) error {
 		if wrote := w.write(ctx, batch); wrote != nil {
 			return wrote
 		}
-		w.screen.Status(screen.Sprintf("%d messages written", w.written))
+		w.screen.Status(screen.Count(w.written, "message") + " written")
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil

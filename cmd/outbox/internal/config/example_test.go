@@ -15,6 +15,7 @@ type anyBroker struct{ fakeDriver }
 func (anyBroker) Schemes() []string { return []string{"kafka"} }
 
 func exampleInput(t testing.TB, content string) Input {
+	t.Helper()
 	in := input(t, content, "INVOICES_DATABASE=postgres://me@localhost/invoices")
 	in.Brokers = broker.NewMux(anyBroker{})
 	return in

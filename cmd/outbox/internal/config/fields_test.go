@@ -119,6 +119,6 @@ func TestDefaultsAreTheLibrarys(t *testing.T) {
 	}
 	require.Equal(t, 17, compared, "%v", documented)
 	workers, _ := Known("workers")
-	require.Equal(t, workers.Default, "4")
+	require.Equal(t, "4", workers.Default)
 	require.Equal(t, int32(defaultWorkers), Outbox{}.Connections()-1)
 }

@@ -29,9 +29,9 @@ type section struct {
 
 // reader reads a file, and collects what is wrong with it.
 type reader struct {
-	name     string
-	lookup   func(variable string) (string, bool)
-	mistakes Mistakes
+	name   string
+	lookup func(variable string) (string, bool)
+	wrong  *mistakes
 }
 
 // read says whether the content is YAML at all.
@@ -67,7 +67,7 @@ func (r *reader) refuseSyntax(err error) {
 			at = r.at(t)
 		}
 	}
-	r.mistakes.add(at, "", "%s", text)
+	r.wrong.add(at, "", "%s", text)
 }
 
 func (r *reader) at(t *token.Token) Origin {
@@ -85,7 +85,7 @@ func (r *reader) begin(node ast.Node) Origin {
 }
 
 func (r *reader) refuse(node ast.Node, key, format string, args ...any) {
-	r.mistakes.add(r.begin(node), key, format, args...)
+	r.wrong.add(r.begin(node), key, format, args...)
 }
 
 // mapping reads settings into a layer. At the top level what is the process's may stand too, and the outboxes, which go to
@@ -184,7 +184,7 @@ func (r *reader) expand(at Origin, key, text string) string {
 		name := match[2 : len(match)-1]
 		value, ok := r.lookup(name)
 		if !ok {
-			r.mistakes.add(at, key, "the environment has no %s", name)
+			r.wrong.add(at, key, "the environment has no %s", name)
 		}
 		return value
 	})

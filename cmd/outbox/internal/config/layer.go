@@ -23,8 +23,8 @@ type Setting struct {
 type Layer map[string]Setting
 
 // fromEnvironment reads the variables. One that nothing is known of is a mistake.
-func fromEnvironment(environ []string) (Layer, Mistakes) {
-	layer, mistakes := Layer{}, Mistakes{}
+func fromEnvironment(environ []string, wrong *mistakes) Layer {
+	layer := Layer{}
 	names := []string{FileVariable}
 	fields := map[string]string{}
 	for _, f := range Fields {
@@ -39,14 +39,14 @@ func fromEnvironment(environ []string) (Layer, Mistakes) {
 		}
 		field, ok := fields[name]
 		if !ok {
-			mistakes.add(Origin{Name: name}, "", "there is no such variable%s", nearest.Hint(name, names))
+			wrong.add(Origin{Name: name}, "", "there is no such variable%s", nearest.Hint(name, names))
 			continue
 		}
 		if text != "" { // a container's way to say that there is none
 			layer[field] = Setting{Text: text, Origin: Origin{Name: name}}
 		}
 	}
-	return layer, mistakes
+	return layer
 }
 
 // isServiceLink says whether Kubernetes has set the variable, as it does for a service whose name begins with outbox:

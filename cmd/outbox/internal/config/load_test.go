@@ -39,6 +39,7 @@ func write(t testing.TB, content string) string {
 
 // input has a file with that content, and wants all that forward does.
 func input(t testing.TB, content string, environ ...string) Input {
+	t.Helper()
 	return Input{File: write(t, content), Environ: environ, Brokers: broker.NewMux(fakeDriver{}), Database: true, Broker: true}
 }
 

@@ -42,11 +42,11 @@ func (m Mistake) String() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
-// Mistakes are all of them, those of the file first, in its order.
-type Mistakes []Mistake
+// MistakesError is all of them, those of the file first, in its order.
+type MistakesError []Mistake
 
 // Error gives a line for each.
-func (m Mistakes) Error() string {
+func (m MistakesError) Error() string {
 	lines := make([]string, len(m))
 	for i, mistake := range m {
 		lines[i] = mistake.String()
@@ -54,19 +54,22 @@ func (m Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (m *Mistakes) add(at Origin, key, format string, args ...any) {
+// mistakes collects them.
+type mistakes struct{ list MistakesError }
+
+func (m *mistakes) add(at Origin, key, format string, args ...any) {
 	mistake := Mistake{Origin: at, Key: key, Text: fmt.Sprintf(format, args...)}
-	if !slices.Contains(*m, mistake) { // a setting shared by several outboxes is wrong once
-		*m = append(*m, mistake)
+	if !slices.Contains(m.list, mistake) { // a setting shared by several outboxes is wrong once
+		m.list = append(m.list, mistake)
 	}
 }
 
 // sorted gives them in order, nil if there are none.
-func (m Mistakes) sorted() error {
-	if len(m) == 0 {
+func (m *mistakes) sorted() error {
+	if len(m.list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(m, func(a, b Mistake) int {
+	slices.SortStableFunc(m.list, func(a, b Mistake) int {
 		inFile := func(o Origin) int {
 			if o.File != "" {
 				return 0
@@ -75,5 +78,5 @@ func (m Mistakes) sorted() error {
 		}
 		return cmp.Or(inFile(a.Origin)-inFile(b.Origin), cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Origin.Column, b.Origin.Column))
 	})
-	return m
+	return m.list
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mistakes gives what is wrong, without the file's path.
-func mistakes(t testing.TB, in Input) []string {
+// told gives what is wrong, without the file's path.
+func told(t testing.TB, in Input) []string {
 	t.Helper()
 	_, err := Load(t.Context(), in)
-	var found Mistakes
+	var found MistakesError
 	require.ErrorAs(t, err, &found)
 	lines := strings.Split(strings.ReplaceAll(found.Error(), in.File, "outbox.yaml"), "\n")
 	require.Len(t, lines, len(found), "a line for each")
@@ -26,7 +26,7 @@ func TestFiveMistakesAreToldAtOnce(t *testing.T) {
 		`outbox.yaml:6:14: retry.initial: -1s must be positive, or 0 for the default`,
 		`outbox.yaml:8:9: broker: acks: "0" must be a whole number of at least 1`,
 		`outbox.yaml:9:14: sweep_share: 7 must be above 0 and at most 1, or -1 for none`,
-	}, mistakes(t, input(t, `# a file
+	}, told(t, input(t, `# a file
 database: postgres://me@localhost/shop
 workres: 3
 batch_size: many
@@ -117,7 +117,7 @@ func TestMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := input(t, test.content, test.environ...)
-			found := mistakes(t, in)
+			found := told(t, in)
 			for _, want := range test.want {
 				require.Contains(t, found, want)
 			}
@@ -130,7 +130,7 @@ func TestMistakes(t *testing.T) {
 
 func TestWhatIsNoYAMLIsToldWhere(t *testing.T) {
 	t.Parallel()
-	found := mistakes(t, input(t, sound+"retry: {max: 3\nworkers: 3\n"))
+	found := told(t, input(t, sound+"retry: {max: 3\nworkers: 3\n"))
 	require.Equal(t, []string{"outbox.yaml:4:1: it is no YAML: ',' or '}' must be specified"}, found)
 }
 
@@ -138,7 +138,7 @@ func TestAFileThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	in := input(t, "")
 	in.File += ".missing"
-	require.Equal(t, []string{"outbox.yaml: it can't be read: no such file or directory"}, mistakes(t, in))
+	require.Equal(t, []string{"outbox.yaml: it can't be read: no such file or directory"}, told(t, in))
 }
 
 // No text may contain a part of a password, wherever it stands and whatever is wrong with it.
@@ -158,7 +158,7 @@ func TestMistakesHaveNoPasswords(t *testing.T) {
 			in.Database = false
 			_, err := Load(t.Context(), in)
 			require.Error(t, err, address)
-			found := mistakes(t, in)
+			found := told(t, in)
 			require.Len(t, found, 1, address)
 			require.NotContains(t, found[0], "s3cr3t", address)
 			require.Contains(t, found[0], "outbox.yaml:2:"+map[string]string{"database": "11", "listen_dsn": "13"}[key]+": "+key+": ")

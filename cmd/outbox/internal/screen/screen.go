@@ -39,7 +39,11 @@ func (s *Screen) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-const clearLine = "\r\x1b[K"
+const (
+	clearLine = "\r\x1b[K"
+	// The status never takes more than a line: what is too long for that is cut off.
+	wrapOff, wrapOn = "\x1b[?7l", "\x1b[?7h"
+)
 
 // Status changes the line that changes; "" takes it away. Where there is no terminal it does nothing.
 func (s *Screen) Status(status string) {
@@ -49,11 +53,23 @@ func (s *Screen) Status(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if status != "" {
-		status = text.FgCyan.Sprint(strings.ReplaceAll(status, "\n", " "))
+		status = wrapOff + text.FgCyan.Sprint(strings.ReplaceAll(status, "\n", " ")) + wrapOn
 	}
 	if status != s.status {
 		s.status = status
 		_, _ = io.WriteString(s.out, clearLine+status) // nobody need see it
+	}
+}
+
+// Count says how many there are: 1 letter, 12,345 letters.
+func Count[T int | int64](n T, one string) string {
+	switch {
+	case n == 1:
+		return "1 " + one
+	case strings.HasSuffix(one, "x"):
+		return Sprintf("%d %ses", n, one)
+	default:
+		return Sprintf("%d %ss", n, one)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestLinesStayAboveTheOneThatChanges(t *testing.T) {
 	s.Status("")
 	_, err = fmt.Fprintln(s, "another")
 	require.NoError(t, err)
-	line := text.FgCyan.Sprint("one")
+	line := "\x1b[?7l" + text.FgCyan.Sprint("one") + "\x1b[?7h"
 	require.Equal(t, "\r\x1b[K"+line+"\r\x1b[Ka line\n"+line+"\r\x1b[Kanother\n", out.String())
 }
 
@@ -49,5 +49,6 @@ func TestManyMayWrite(t *testing.T) {
 	}
 	writers.Wait()
 	require.Equal(t, 800, bytes.Count(out.Bytes(), []byte("line\n")))
+	require.Equal(t, []string{"1 letter", "2,000 letters", "0 outboxes"}, []string{Count(1, "letter"), Count(int64(2000), "letter"), Count(0, "outbox")})
 	require.Equal(t, "12,345 of 1,000,000", Sprintf("%d of %d", 12345, 1000000))
 }
