@@ -34,7 +34,7 @@ func fromEnvironment(environ []string, wrong *mistakes) Layer {
 	environ = slices.Sorted(slices.Values(environ))
 	for _, entry := range environ {
 		name, text, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, Prefix) || name == FileVariable || isServiceLink(name) {
+		if !strings.HasPrefix(name, Prefix) || name == FileVariable || isServiceLink(name) || isOfTests(name) {
 			continue
 		}
 		field, ok := fields[name]
@@ -54,4 +54,9 @@ func fromEnvironment(environ []string, wrong *mistakes) Layer {
 func isServiceLink(name string) bool {
 	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_PORT") ||
 		strings.Contains(name, "_SERVICE_PORT") || strings.Contains(name, "_PORT_")
+}
+
+// isOfTests says whether the variable is for scripts/services and the tests, as somebody who works on this project has them.
+func isOfTests(name string) bool {
+	return strings.HasPrefix(name, Prefix+"TEST_") || strings.HasPrefix(name, Prefix+"SERVICES_") || name == Prefix+"SOAK"
 }

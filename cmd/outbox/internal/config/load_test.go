@@ -158,11 +158,11 @@ func TestTheFileMayBeNamedByTheEnvironment(t *testing.T) {
 	require.Equal(t, 7, c.Outboxes[0].Forwarder.Workers)
 }
 
-func TestWhatKubernetesSetsIsNoMistake(t *testing.T) {
+func TestWhatKubernetesOrTheTestsSetIsNoMistake(t *testing.T) {
 	t.Parallel()
 	load(t, sound, "OUTBOX_SERVICE_HOST=10.0.0.1", "OUTBOX_SERVICE_PORT=8080", "OUTBOX_SERVICE_PORT_HTTP=8080",
 		"OUTBOX_PORT=tcp://10.0.0.1:8080", "OUTBOX_PORT_8080_TCP=tcp://10.0.0.1:8080", "OUTBOX_PORT_8080_TCP_ADDR=10.0.0.1",
-		"OUTBOX_FORWARDER_SERVICE_HOST=10.0.0.2")
+		"OUTBOX_FORWARDER_SERVICE_HOST=10.0.0.2", "OUTBOX_TEST_KAFKA=127.0.0.1:9092", "OUTBOX_SERVICES_DIR=x", "OUTBOX_SOAK=2")
 }
 
 func TestWithoutAFile(t *testing.T) {
