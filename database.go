@@ -37,7 +37,7 @@ type transactor interface {
 // pgxQuerier is *pgxpool.Pool, *pgx.Conn, *pgxpool.Conn, pgx.Tx.
 type pgxQuerier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 type pgxDatabase struct{ conn pgxQuerier }
@@ -47,18 +47,19 @@ func (d pgxDatabase) exec(ctx context.Context, statements string) error {
 	return err
 }
 
+// query asks by a batch of one: in the mode describe_exec a query alone is prepared in one round trip and executed in
+// another, which a pooler in transaction mode takes to different connections.
 func (d pgxDatabase) query(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
-	rows, err := d.conn.Query(ctx, statement, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
+	batch := &pgx.Batch{}
+	batch.Queue(statement, args...).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			if err := each(rows.Scan); err != nil {
+				return err
+			}
 		}
-	}
-	return rows.Err()
+		return rows.Err()
+	})
+	return d.conn.SendBatch(ctx, batch).Close()
 }
 
 type pgxTransactor struct {
@@ -107,6 +108,12 @@ type sqlTransactor struct {
 }
 
 func newSQLTransactor(db *sql.DB) sqlTransactor { return sqlTransactor{sqlDatabase{db}, db} }
+
+// query asks in a transaction: lib/pq by itself, and pgx's stdlib in the mode describe_exec, prepare in one round trip and
+// execute in another, which a pooler in transaction mode takes to different connections.
+func (d sqlTransactor) query(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
+	return d.transaction(ctx, func(tx database) error { return tx.query(ctx, statement, args, each) })
+}
 
 func (d sqlTransactor) transaction(ctx context.Context, do func(tx database) error) error {
 	tx, err := d.db.BeginTx(ctx, nil)

@@ -37,8 +37,9 @@ func ReadStats(ctx context.Context, pool *pgxpool.Pool, schema Schema) (Stats, e
 	}
 	var s Stats
 	var age float64
-	err := pool.QueryRow(ctx, pgsql.Render(schema.names()).Stats).
-		Scan(&s.Ready, &s.Delayed, &s.Retrying, &s.Parked, &s.Dead, &s.QuarantinedKeys, &age)
+	err := pgxDatabase{pool}.query(ctx, pgsql.Render(schema.names()).Stats, nil, func(scan func(...any) error) error {
+		return scan(&s.Ready, &s.Delayed, &s.Retrying, &s.Parked, &s.Dead, &s.QuarantinedKeys, &age)
+	})
 	if err != nil {
 		return Stats{}, fmt.Errorf("outbox: reading the statistics of %s: %w", schema, withSchemaHint(err))
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
@@ -78,9 +77,9 @@ func (b *outboxBroker) Publish(topic string, messages ...*message.Message) error
 // Close does nothing.
 func (b *outboxBroker) Close() error { return nil }
 
-func writeTo(t testing.TB, pool *pgxpool.Pool, schema outbox.Schema, topic, key string, first, last int) {
+func writeTo(t testing.TB, db outbox.PgxExecutor, schema outbox.Schema, topic, key string, first, last int) {
 	t.Helper()
-	publisher, err := outbox.NewPgxPublisher(pool, outbox.PublisherConfig{Schema: schema}, nil)
+	publisher, err := outbox.NewPgxPublisher(db, outbox.PublisherConfig{Schema: schema}, nil)
 	require.NoError(t, err)
 	var batch []*message.Message
 	for number := first; number <= last; number++ {
