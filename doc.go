@@ -72,6 +72,7 @@
 //	somebody else locks a message's row      it and the later ones of its key wait; now and then the server logs that a
 //	                                         claim could not obtain the lock
 //	a notification or the listener is lost   found by the poll, PollInterval at the latest
+//	LISTEN goes through a pooler             the forwarder sees that it hears nothing, logs it once, and polls
 //
 // And with an inbox:
 //

@@ -41,7 +41,7 @@ type ForwarderConfig struct {
 	// its notification was lost. Defaults to 1 s.
 	PollInterval time.Duration
 	// ListenDSN is a direct connection for LISTEN, outside the pool; set it when the pool goes through a pooler in
-	// transaction mode. Empty: the pool's own settings.
+	// transaction mode. Empty: the pool's own settings. A forwarder that hears nothing there logs it, and polls.
 	ListenDSN string
 	// PollOnly does without LISTEN; the doorbell stays silent.
 	PollOnly bool

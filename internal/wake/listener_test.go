@@ -69,7 +69,7 @@ func TestAListenerThatHearsNothingSaysSoOnceAndIsNotUp(t *testing.T) {
 	here, elsewhere := testdb.New(t), testdb.New(t)
 	listenAt := atomic.Pointer[pgxpool.Pool]{}
 	listenAt.Store(elsewhere)
-	deaf, notified, pids := make(chan struct{}, 100), make(chan struct{}, 100), make(chan uint32, 100)
+	deaf, notified, pids := make(chan struct{}, 100), make(chan struct{}), make(chan uint32, 100)
 	bell := wake.NewBell()
 	l := &wake.Listener{
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
@@ -82,8 +82,11 @@ func TestAListenerThatHearsNothingSaysSoOnceAndIsNotUp(t *testing.T) {
 		Listen: `LISTEN "The Channel"`,
 		Bell:   bell,
 		Notify: func(ctx context.Context) error {
+			select {
+			case notified <- struct{}{}:
+			case <-ctx.Done():
+			}
 			_, err := here.Exec(ctx, `NOTIFY "The Channel"`)
-			notified <- struct{}{}
 			return err
 		},
 		Deaf: func() { deaf <- struct{}{} },
@@ -107,6 +110,9 @@ func TestAListenerThatHearsNothingSaysSoOnceAndIsNotUp(t *testing.T) {
 	listenAt.Store(here)
 	cut()
 	require.Eventually(t, l.Up, patience, time.Millisecond)
+	cut()
+	require.Eventually(t, func() bool { return len(pids) > 0 && l.Up() }, patience, time.Millisecond, "the next one is trusted again, before it is heard")
+	<-notified
 	require.Empty(t, deaf, "once is enough")
 }
 

@@ -51,7 +51,7 @@ begin() {
   local name=$1 folder=$state/$1 pid
   shift
   (
-    cd "$folder"
+    cd "$folder" || exit
     exec setsid "${as_nobody[@]}" env -i PATH="$PATH" HOME="$folder" LC_ALL=C.UTF-8 TZ=UTC "$@" 9>&-
   ) </dev/null >>"$folder/log" 2>&1 &
   pid=$!
