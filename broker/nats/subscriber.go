@@ -32,6 +32,7 @@ type subscriber struct {
 
 	mu      sync.Mutex
 	running sync.WaitGroup
+	asking  sync.RWMutex // read-locked by subscriptions that wait for a message
 }
 
 func newSubscriber(s *settings) *subscriber {

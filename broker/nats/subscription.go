@@ -46,30 +46,43 @@ func (s *subscription) receive(ctx context.Context, consumer jetstream.Consumer)
 	if err != nil {
 		return err
 	}
-	defer s.drain(messages)
+	defer messages.Stop()
 	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return err
+		m, err := s.next(ctx, messages)
+		if m != nil && err == nil {
+			s.handle(ctx, m)
+			err = ctx.Err()
+		} else if m != nil {
+			s.handBack(m)
 		}
-		s.handle(ctx, m)
-		if err := ctx.Err(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// drain ends it, and hands back the message that was just coming: the group would miss it until ack_wait is over.
-func (s *subscription) drain(messages jetstream.MessagesContext) {
-	messages.Drain()
-	for {
-		m, err := messages.Next(jetstream.NextMaxWait(drainTimeout))
-		if err != nil {
-			messages.Stop()
-			return
-		}
-		s.tell("hand back", m.Nak())
+// next waits for a message. It may give one together with an error: that was just coming when ctx was done, and the group
+// would miss it until ack_wait is over.
+func (s *subscription) next(ctx context.Context, messages jetstream.MessagesContext) (jetstream.Msg, error) {
+	s.s.asking.RLock()
+	defer s.s.asking.RUnlock()
+	m, err := messages.Next(jetstream.NextContext(ctx))
+	if err == nil || ctx.Err() == nil {
+		return m, err
 	}
+	messages.Drain()
+	m, _ = messages.Next(jetstream.NextMaxWait(drainTimeout)) // what it has is at most one; otherwise it is closed
+	return m, err
+}
+
+// handBack gives a message back to the group. When the whole subscriber is closed, that has to wait until no subscription
+// of it asks for messages: the server would give it to one that is about to leave.
+func (s *subscription) handBack(m jetstream.Msg) {
+	if s.s.closing.Err() != nil {
+		s.s.asking.Lock()
+		s.s.asking.Unlock() //nolint:staticcheck // only waits
+	}
+	s.tell("hand back", m.Nak())
 }
 
 // handle gives a message to the user, and the server its fate.
@@ -99,7 +112,7 @@ func (s *subscription) handle(ctx context.Context, m jetstream.Msg) {
 		case <-alive.C:
 			s.tell("keep", m.InProgress())
 		case <-ctx.Done():
-			s.tell("hand back", m.Nak())
+			s.handBack(m)
 			return
 		}
 	}
