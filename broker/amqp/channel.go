@@ -45,7 +45,8 @@ type channel struct {
 	live    *live
 	returns chan amqp091.Return
 	closed  chan *amqp091.Error
-	dirty   bool // something may be in flight
+	reason  *amqp091.Error // of its end
+	dirty   bool           // something may be in flight
 }
 
 func openChannel(l *live) (*channel, error) {
@@ -66,6 +67,9 @@ func (c *channel) publish(ctx context.Context, parcels []parcel, mandatory bool)
 	errs := make([]error, 0, len(parcels))
 	for len(parcels) > 0 {
 		n := min(window, len(parcels))
+		if ctx.Err() != nil {
+			return append(errs, each(len(parcels), context.Cause(ctx))...)
+		}
 		errs = append(errs, c.window(ctx, parcels[:n], mandatory)...)
 		parcels = parcels[n:]
 	}
@@ -79,35 +83,30 @@ func (c *channel) window(ctx context.Context, parcels []parcel, mandatory bool) 
 		p := &parcels[i]
 		p.confirm, errs[i] = c.PublishWithDeferredConfirm(p.topic, "", mandatory, false, p.publishing)
 	}
-	refused := false
+	inFlight := false
 	for i := range parcels {
 		if errs[i] != nil {
 			continue
 		}
-		acked, err := parcels[i].confirm.WaitContext(ctx)
+		select {
+		case <-parcels[i].confirm.Done():
+		case <-ctx.Done():
+		}
 		switch {
-		case err != nil:
-			return merge(errs, context.Cause(ctx), parcels)
-		case !acked:
+		case parcels[i].confirm.Acked():
+		case ctx.Err() != nil:
+			errs[i] = context.Cause(ctx)
+			inFlight = true
+		default:
 			errs[i] = errRejected
-			refused = true
 		}
 	}
-	c.dirty = c.IsClosed()
-	if c.dirty || refused {
+	if c.IsClosed() {
 		c.explain(parcels, errs)
+	} else {
+		c.dirty = inFlight
 	}
 	c.collect(parcels, errs)
-	return errs
-}
-
-// merge gives err to what is not confirmed.
-func merge(errs []error, err error, parcels []parcel) []error {
-	for i := range parcels {
-		if errs[i] == nil && !parcels[i].confirm.Acked() {
-			errs[i] = err
-		}
-	}
 	return errs
 }
 
@@ -132,42 +131,40 @@ func (c *channel) collect(parcels []parcel, errs []error) {
 	}
 }
 
-var maxSize = regexp.MustCompile(`max(?:imum)? size (\d+)`)
+var maxSize = regexp.MustCompile(`max size (\d+)`)
 
 // explain finds out whom a channel's end is about. The server names the exchange, or the size that is allowed; all others were
 // only in its way.
 func (c *channel) explain(parcels []parcel, errs []error) {
-	if !c.IsClosed() {
-		return
-	}
-	var reason *amqp091.Error
-	select {
-	case reason = <-c.closed:
-	default:
-	}
-	if reason == nil {
-		reason = amqp091.ErrClosed
-	}
-	limit := 0
-	if found := maxSize.FindStringSubmatch(reason.Reason); found != nil && reason.Code == amqp091.PreconditionFailed {
-		limit, _ = strconv.Atoi(found[1])
-	}
-	for i := range parcels {
-		p := &parcels[i]
-		about := strings.Contains(reason.Reason, "exchange '"+p.topic+"' in vhost")
-		switch {
-		case errs[i] == nil:
-		case limit > 0 && len(p.publishing.Body) > limit:
-			errs[i] = outbox.Permanent(fmt.Errorf("amqp: publishing to %q: %w", p.topic, reason))
-		case about && reason.Code == amqp091.AccessRefused:
-			errs[i] = outbox.Permanent(&topicError{p.topic, reason})
-		case about && reason.Code == amqp091.NotFound:
-			c.live.forget(p.topic)
-			errs[i] = &topicError{p.topic, reason}
-		case limit > 0 || reason.Code == amqp091.AccessRefused || reason.Code == amqp091.NotFound:
-			errs[i] = errInterrupted
-		default:
-			errs[i] = fmt.Errorf("amqp: publishing to %q: %w", p.topic, reason)
+	if c.reason == nil {
+		c.reason = amqp091.ErrClosed
+		if reason, ok := <-c.closed; ok { // closed after the reason is in, if there is one
+			c.reason = reason
 		}
 	}
+	for i := range parcels {
+		if errs[i] != nil && !errors.Is(errs[i], context.Canceled) && !errors.Is(errs[i], context.DeadlineExceeded) {
+			errs[i] = c.verdict(&parcels[i])
+		}
+	}
+}
+
+func (c *channel) verdict(p *parcel) error {
+	limit := 0
+	if found := maxSize.FindStringSubmatch(c.reason.Reason); found != nil && c.reason.Code == amqp091.PreconditionFailed {
+		limit, _ = strconv.Atoi(found[1])
+	}
+	about := strings.Contains(c.reason.Reason, "exchange '"+p.topic+"' in vhost")
+	switch {
+	case limit > 0 && len(p.publishing.Body) > limit:
+		return outbox.Permanent(fmt.Errorf("amqp: publishing to %q: %w", p.topic, c.reason))
+	case about && c.reason.Code == amqp091.AccessRefused:
+		return outbox.Permanent(&topicError{p.topic, c.reason})
+	case about && c.reason.Code == amqp091.NotFound:
+		c.live.forget(p.topic)
+		return &topicError{p.topic, c.reason}
+	case limit > 0 || c.reason.Code == amqp091.AccessRefused || c.reason.Code == amqp091.NotFound:
+		return errInterrupted
+	}
+	return fmt.Errorf("amqp: publishing to %q: %w", p.topic, c.reason)
 }

@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -89,4 +90,35 @@ func receiveAll(t testing.TB, messages <-chan *message.Message, n int) (payloads
 		payloads = append(payloads, string(msg.Payload))
 	}
 	return payloads
+}
+
+// silent gives the address of a server that says nothing.
+func silent(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// refusing gives an address where nobody listens.
+func refusing(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// inQueue takes a queue's messages, in order.
+func inQueue(t testing.TB, c *amqp091.Channel, queue string) (payloads []string) {
+	t.Helper()
+	for {
+		d, ok, err := c.Get(queue, true)
+		require.NoError(t, err)
+		if !ok {
+			return payloads
+		}
+		payloads = append(payloads, string(d.Body))
+	}
 }

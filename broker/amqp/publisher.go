@@ -14,6 +14,9 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker/internal/waves"
 )
 
+// resends is how often the rest of a batch is sent again in one call after one of its messages has closed the channel.
+const resends = 8
+
 // publisher is an outbox.BatchPublisher. Each call has a channel for itself, so that what closes one interrupts no other. It is
 // safe for concurrent use.
 type publisher struct {
@@ -91,7 +94,7 @@ func (p *publisher) send(ctx context.Context, items []outbox.Outgoing) []error {
 			sent, parcels = append(sent, i), append(parcels, parcel{topic: topic, uuid: items[i].Message.UUID, publishing: publishing})
 		}
 	}
-	for n, err := range p.onChannel(ctx, live, parcels) {
+	for n, err := range p.resend(ctx, live, parcels) {
 		errs[sent[n]] = err
 	}
 	for i, err := range errs {
@@ -112,6 +115,27 @@ func (p *publisher) onChannel(ctx context.Context, live *live, parcels []parcel)
 	}
 	errs := c.publish(ctx, parcels, !p.drop)
 	p.put(c)
+	return errs
+}
+
+// resend sends those again that were only in the way, as long as that finds one that they were in the way of.
+func (p *publisher) resend(ctx context.Context, live *live, parcels []parcel) []error {
+	errs := p.onChannel(ctx, live, parcels)
+	for range resends {
+		var again []int
+		var rest []parcel
+		for i := range parcels {
+			if errors.Is(errs[i], errInterrupted) {
+				again, rest = append(again, i), append(rest, parcels[i])
+			}
+		}
+		if len(rest) == 0 {
+			break
+		}
+		for n, err := range p.onChannel(ctx, live, rest) {
+			errs[again[n]] = err
+		}
+	}
 	return errs
 }
 

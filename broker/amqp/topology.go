@@ -14,7 +14,7 @@ type topicError struct {
 }
 
 func (e *topicError) Error() string {
-	return fmt.Sprintf("amqp: preparing topic %q: %v", e.topic, e.err)
+	return fmt.Sprintf("amqp: topic %q: %v", e.topic, e.err)
 }
 func (e *topicError) Unwrap() error { return e.err }
 
