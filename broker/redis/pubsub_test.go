@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
 	client "github.com/redis/go-redis/v9"
@@ -23,7 +24,7 @@ func TestUniversalSuite(t *testing.T) {
 	}
 	alone := func(t *testing.T) (message.Publisher, message.Subscriber) {
 		t.Helper()
-		return pubSub(t, "test")
+		return pubSub(t, watermill.NewUUID())
 	}
 	tests.TestPubSub(t, tests.Features{
 		ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true,
