@@ -39,7 +39,9 @@ func TestUniversalSuite(t *testing.T) {
 }
 
 // groupOf is the group of a test that does not care: the same one whenever it opens the broker again.
-func groupOf(t testing.TB) string { return fmt.Sprintf("group-%x", sha256.Sum256([]byte(t.Name())))[:20] }
+func groupOf(t testing.TB) string {
+	return fmt.Sprintf("group-%x", sha256.Sum256([]byte(t.Name())))[:20]
+}
 
 // line is a way from a publisher to a subscriber: an outbox and a forwarder of its own, and a broker.
 type line struct {
