@@ -109,6 +109,7 @@ func TestAListenerThatHearsNothingSaysSoOnceAndIsNotUp(t *testing.T) {
 	require.False(t, l.Up(), "what was found out holds for the next connection too, until it hears something")
 	listenAt.Store(here)
 	cut()
+	<-notified
 	require.Eventually(t, l.Up, patience, time.Millisecond)
 	cut()
 	require.Eventually(t, func() bool { return len(pids) > 0 && l.Up() }, patience, time.Millisecond, "the next one is trusted again, before it is heard")

@@ -16,8 +16,8 @@ state=${OUTBOX_SERVICES_DIR:-$(dirname "$programs")}
 [[ $state == /* ]] || state=$PWD/$state
 port_base=${OUTBOX_SERVICES_PORT_BASE:-$(cat "$state/port-base" 2>/dev/null || echo 23000)}
 
-start_seconds=60 # a loaded machine's; an idle one needs 1 to 6
-stop_seconds=30
+start_seconds=180 # a loaded machine's; an idle one needs 1 to 12
+stop_seconds=60
 
 fail() { echo "services: $*" >&2; exit 1; }
 
