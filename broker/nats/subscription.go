@@ -9,6 +9,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+const (
+	firstStep = 5 * time.Millisecond
+	lastStep  = time.Second
+	// idleTimeout is how long nothing has to come until the consumer is looked for anew. It is longer than a request for a
+	// message lives, so that one of which the server knows no more, after a change of leaders for instance, is made again.
+	idleTimeout = time.Minute
+)
+
 // subscription takes one message after the other from the group's consumer: the next one when the one before is
 // acknowledged.
 type subscription struct {
@@ -29,6 +37,9 @@ func (s *subscription) run(ctx context.Context, consumer jetstream.Consumer) {
 			err = s.receive(ctx, consumer)
 			consumer = nil
 		}
+		if err == nil {
+			continue
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -40,7 +51,7 @@ func (s *subscription) run(ctx context.Context, consumer jetstream.Consumer) {
 	}
 }
 
-// receive returns when ctx is done, or with the error that ended it.
+// receive returns when ctx is done, or with the error that ended it; with nil if nothing came for long.
 func (s *subscription) receive(ctx context.Context, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(1))
 	if err != nil {
@@ -49,30 +60,51 @@ func (s *subscription) receive(ctx context.Context, consumer jetstream.Consumer)
 	defer messages.Stop()
 	for {
 		m, err := s.next(ctx, messages)
-		if m != nil && err == nil {
-			s.handle(ctx, m)
-			err = ctx.Err()
-		} else if m != nil {
-			s.handBack(m)
+		if m == nil {
+			return err
 		}
 		if err != nil {
+			s.handBack(m)
+			return err
+		}
+		s.handle(ctx, m)
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
 }
 
-// next waits for a message. It may give one together with an error: that was just coming when ctx was done, and the group
+// next waits for a message. It may give one together with an error: that was just coming when the wait ended, and the group
 // would miss it until ack_wait is over.
 func (s *subscription) next(ctx context.Context, messages jetstream.MessagesContext) (jetstream.Msg, error) {
 	s.s.asking.RLock()
 	defer s.s.asking.RUnlock()
-	m, err := messages.Next(jetstream.NextContext(ctx))
-	if err == nil || ctx.Err() == nil {
+	m, err := patiently(ctx, messages)
+	if m != nil || err != nil && ctx.Err() == nil {
 		return m, err
 	}
 	messages.Drain()
 	m, _ = messages.Next(jetstream.NextMaxWait(drainTimeout)) // what it has is at most one; otherwise it is closed
+	if m != nil && err == nil {
+		return m, nil
+	}
 	return m, err
+}
+
+// patiently waits in steps. Each call of Next asks the server for a message, unless the request before is still under way
+// by then; in that case it would wait half a minute for what it has not asked for, says nats.go's checkPending.
+func patiently(ctx context.Context, messages jetstream.MessagesContext) (jetstream.Msg, error) {
+	step := firstStep
+	for waited := time.Duration(0); waited < idleTimeout; waited += step {
+		step = min(2*step, lastStep)
+		stepCtx, cancel := context.WithTimeout(ctx, step)
+		m, err := messages.Next(jetstream.NextContext(stepCtx))
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return m, err
+		}
+	}
+	return nil, nil //nolint:nilnil // nothing came
 }
 
 // handBack gives a message back to the group. When the whole subscriber is closed, that has to wait until no subscription
