@@ -11,6 +11,7 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
 	"github.com/watermill-outbox/watermill-outbox/broker/nats"
 	"github.com/watermill-outbox/watermill-outbox/broker/redis"
+	"github.com/watermill-outbox/watermill-outbox/broker/sql"
 	"github.com/watermill-outbox/watermill-outbox/broker/stdout"
 )
 
@@ -22,6 +23,7 @@ func Mux() *broker.Mux {
 		kafka.Driver{},
 		nats.Driver{},
 		redis.Driver{},
+		sql.Driver{},
 		stdout.Driver{},
 	)
 }

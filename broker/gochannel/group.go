@@ -81,7 +81,7 @@ func (g *group) ack(e *entry) {
 }
 
 // queue is a heap with the oldest on top.
-type queue []*entry
+type queue []*entry //nolint:recvcheck // as heap.Interface has it
 
 // Len is how many there are.
 func (q queue) Len() int { return len(q) }

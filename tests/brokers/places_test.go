@@ -63,6 +63,14 @@ var places = []place{
 		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic, strings.Repeat("x", 2<<20) },
 	},
 	{
+		name: "sql", features: keeping,
+		shared: func(t testing.TB) string {
+			t.Helper()
+			return testdb.URL(t) + "&search_path=public&poll_interval=10ms"
+		},
+		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return "no table: " + topic, "x" },
+	},
+	{
 		name: "gochannel", features: keeping,
 		shared: func(testing.TB) string { return "gochannel://" + testdb.Random("tests-") },
 	},
