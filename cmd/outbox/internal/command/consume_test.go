@@ -108,13 +108,13 @@ func TestOnlyWhatIsPrintedIsAcknowledged(t *testing.T) {
 	c := newCall("consume", "--broker", "queue://", "--topic", "orders")
 	c.Brokers, c.Stdout = broker.NewMux(o), brokenPipe{}
 	c.ends(t, ExitFailure)
-	<-o.msg.Nacked()
+	await(t, "it is not acknowledged", o.msg.Nacked())
 
 	o.msg = message.NewMessage("u", []byte("x"))
 	c = newCall("consume", "--broker", "queue://", "--topic", "orders")
 	c.Brokers = broker.NewMux(o)
 	c.ends(t, ExitFailure)
-	<-o.msg.Acked()
+	await(t, "it is acknowledged", o.msg.Acked())
 	require.Contains(t, c.stderr.String(), "the broker has ended the subscription")
 }
 

@@ -151,3 +151,13 @@ func eventually(t testing.TB, what string, condition func() bool) {
 		<-tick.C
 	}
 }
+
+// await waits for a signal.
+func await(t testing.TB, what string, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(patience):
+		t.Fatalf("waited in vain until %s", what)
+	}
+}

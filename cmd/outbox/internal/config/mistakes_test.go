@@ -150,7 +150,7 @@ func TestMistakesHaveNoPasswords(t *testing.T) {
 		"postgres://me:s3cr3t@word@localhost:x/x", "postgres://me:s3cr3t[word@localhost/x", "postgres://me:s3cr3t word@localhost/x",
 		"postgres://localhost/x?password=s3cr3t&sslmode=word", "mysql://me:s3cr3t@localhost", "host=x password=s3cr3t sslmode=word",
 		"host=x password='s3cr3t", "password=s3cr3t word", "me:s3cr3t@word", "host=x password=s3cr3t port=word", "s3cr3t",
-		"postgres://me:s3cr3t@localhost/x?pool_max_conns=word", "postgres://me:s3cr3t@localhost/x?connect_timeout=word",
+		"postgres://me:s3cr3t@localhost/x?pool_max_conns=word", "postgres://me@localhost/x?connect_timeout=s3cr3t", "host=x pool_max_conns=s3cr3t",
 		"postgres://me:s3cr3t@localhost/x?target_session_attrs=word", "postgres://me:s3cr3t@localhost/x?sslrootcert=/word",
 	} {
 		for _, key := range []string{"database", "listen_dsn"} {
