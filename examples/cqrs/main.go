@@ -83,7 +83,7 @@ func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
 
 // play runs all parts, each of which could be a process of its own, until every guest has what the hotel promised.
 func play(ctx context.Context, pool *pgxpool.Pool, db *sql.DB, desk *desk, hotel *hotel) error {
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 3*time.Minute) // far more than it takes
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, db, hotel) })

@@ -113,7 +113,7 @@ func play(ctx context.Context, d *database, b broker.Broker, shop *shop, office 
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 3*time.Minute) // far more than it takes
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return router.Run(ctx) })

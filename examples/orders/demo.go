@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	wanted   = 100 // orders that are taken
-	clients  = 8   // post side by side
-	patience = time.Minute
+	clients  = 8               // post side by side
+	patience = 3 * time.Minute // far more than it takes
 )
 
 // demo runs all roles in one process and lets things go wrong between them.
 type demo struct {
 	settings settings
+	wanted   int64 // orders that are to be taken
 	stdout   io.Writer
 	run      string // begins the ids of this run's orders
 	mailer   *fakeMailer
@@ -35,9 +35,9 @@ type demo struct {
 	cut      atomic.Int64 // connections of the forwarders
 }
 
-func newDemo(s settings, stdout io.Writer) *demo {
+func newDemo(s settings, wanted int, stdout io.Writer) *demo {
 	return &demo{
-		settings: s, stdout: stdout, run: rand.Text()[:6],
+		settings: s, wanted: int64(wanted), stdout: stdout, run: rand.Text()[:6],
 		mailer: &fakeMailer{logger: s.logger, failEvery: 7},
 		broker: &redelivery{},
 	}
@@ -107,7 +107,7 @@ func (d *demo) post(ctx context.Context, pool *pgxpool.Pool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for range clients {
 		group.Go(func() error {
-			for n := next.Add(1); n <= wanted*12/10; n = next.Add(1) {
+			for n := next.Add(1); n <= d.wanted*12/10; n = next.Add(1) {
 				o := order{Customer: fmt.Sprintf("customer-%d@example.com", n%9), Cents: n}
 				switch n % 12 {
 				case 5:
@@ -122,7 +122,7 @@ func (d *demo) post(ctx context.Context, pool *pgxpool.Pool) error {
 				if err := d.answers.count(status); err != nil {
 					return err
 				}
-				if n == wanted/2 {
+				if n == d.wanted/2 {
 					if err := d.cutForwarders(ctx, pool); err != nil {
 						return err
 					}

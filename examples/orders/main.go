@@ -23,8 +23,12 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/internal/pgtest"
 )
 
-const usage = `Usage: orders [--serve] [--addr host:port]               all roles in one process: the demonstration
-       orders migrate|api|forward|email [--addr …]    one role, with DATABASE_URL and BROKER_URL set
+const usage = `Usage: orders [--orders N] [--serve] [--addr host:port]    all roles in one process: the demonstration
+       orders migrate|api|forward|email [--addr …]         one role, with DATABASE_URL and BROKER_URL set
+
+  --orders N        how many orders the demonstration makes (100)
+  --serve           keep it running after that
+  --addr host:port  where the HTTP service listens (127.0.0.1:8080)
 `
 
 func main() {
@@ -48,11 +52,12 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.Usage = func() { _, _ = fmt.Fprint(stdout, usage) }
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "")
 	serve := flags.Bool("serve", false, "")
+	wanted := flags.Int("orders", 100, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if role == "demo" {
-		return runDemo(ctx, s, *serve, stdout)
+		return runDemo(ctx, s, *wanted, *serve, stdout)
 	}
 	if err := s.check(role); err != nil {
 		return err
@@ -73,7 +78,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 
 // runDemo runs the demonstration, on a PostgreSQL that it starts unless DATABASE_URL is set. In your program there is no
 // such thing: leave out demo*.go.
-func runDemo(ctx context.Context, s settings, serve bool, stdout io.Writer) (err error) {
+func runDemo(ctx context.Context, s settings, wanted int, serve bool, stdout io.Writer) (err error) {
 	server, err := pgtest.Start(ctx)
 	if err != nil {
 		return err
@@ -87,5 +92,5 @@ func runDemo(ctx context.Context, s settings, serve bool, stdout io.Writer) (err
 	if !serve {
 		s.addr = "127.0.0.1:0"
 	}
-	return newDemo(s, stdout).play(ctx, serve)
+	return newDemo(s, wanted, stdout).play(ctx, serve)
 }

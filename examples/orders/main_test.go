@@ -43,7 +43,7 @@ func TestServeStaysUpUntilItIsStopped(t *testing.T) {
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, []string{"--serve", "--addr", "127.0.0.1:0"}, writer)
+		err := run(ctx, []string{"--serve", "--orders", "10", "--addr", "127.0.0.1:0"}, writer)
 		_ = writer.Close()
 		ended <- err
 	}()

@@ -89,7 +89,7 @@ func (b *bank) play(ctx context.Context, broker broker.Broker) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 3*time.Minute) // far more than it takes
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return router.Run(ctx) })

@@ -81,7 +81,7 @@ func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
 
 // play runs all parts, each of which could be a process of its own, until the shop's orders are through the chain.
 func play(ctx context.Context, pool *pgxpool.Pool, db *sql.DB, shop *shop, faults *faults) error {
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 3*time.Minute) // far more than it takes
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, "warehouse", db, faults, addWarehouse) })
