@@ -45,7 +45,8 @@ type hotel struct {
 }
 
 func (h *hotel) bookRoom(ctx context.Context, command *BookRoom) error {
-	err := execute(ctx, `INSERT INTO hotel.bookings (request, guest, cents) VALUES ($1, $2, $3)`, command.Request, command.Guest, command.Cents)
+	err := execute(ctx, `INSERT INTO hotel.bookings (request, guest, cents) VALUES ($1, $2, $3)`,
+		command.Request, command.Guest, command.Cents)
 	if err != nil {
 		return err
 	}
