@@ -15,12 +15,14 @@ import (
 
 // A server that takes connections and says nothing.
 func TestBatchReturnsSoonAfterItsContext(t *testing.T) {
-	b := open(t, "amqp://"+silent(t)+"?timeout=1h", "")
+	address, heard := silent(t)
+	b := open(t, "amqp://"+address+"?timeout=1h", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan []error)
 	go func() {
 		done <- b.Publisher().(outbox.BatchPublisher).PublishBatch(ctx, []outbox.Outgoing{outgoing("t", "k", "1"), outgoing("t", "k", "2")})
 	}()
+	<-heard
 	cancel()
 	select {
 	case errs := <-done:

@@ -104,13 +104,24 @@ func inStream(t testing.TB, c *client.Client, topic string) (payloads []string) 
 
 func mux() *broker.Mux { return broker.NewMux(redis.Driver{}) }
 
-// silent gives the address of a server that says nothing.
-func silent(t testing.TB) string {
+// silent gives the address of a server that says nothing, and closes heard when it has heard something.
+func silent(t testing.TB) (address string, heard <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String()
+	first := make(chan struct{})
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return // the test has ended
+		}
+		_, _ = conn.Read(make([]byte, 1))
+		close(first)
+		<-t.Context().Done()
+		_ = conn.Close()
+	}()
+	return listener.Addr().String(), first
 }
 
 // refusing gives an address where nobody listens.

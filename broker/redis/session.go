@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -98,9 +99,13 @@ func (s *session) create(ctx context.Context) error {
 	return nil
 }
 
-// forgetDead removes the names of consumers that are long dead.
-func (s *session) forgetDead(ctx context.Context) error {
-	return forget.Run(ctx, s, []string{s.stream}, s.group, forgetAfter.Milliseconds()).Err()
+// forgetDead removes the names of consumers that have been silent for so long.
+func (s *session) forgetDead(ctx context.Context, after time.Duration) error {
+	err := forget.Run(ctx, s, []string{s.stream}, s.group, after.Milliseconds()).Err()
+	if errors.Is(err, redis.Nil) { // the script returns nothing
+		return nil
+	}
+	return err
 }
 
 // keep tells the server that the consumer still has what it has. What is idle for too long may be another one's by now.

@@ -108,7 +108,7 @@ func (d delivery) acked() bool {
 // relay hands messages on until the end, and keeps them from being taken for abandoned. It gives the last one.
 func (s *subscriber) relay(ctx context.Context, in <-chan *message.Message, out chan<- *message.Message, session *session) (last delivery) {
 	fields := watermill.LogFields{"topic": session.stream, "consumer_group": session.group, "consumer_uuid": session.consumer}
-	if err := session.forgetDead(ctx); err != nil && ctx.Err() == nil {
+	if err := session.forgetDead(ctx, forgetAfter); err != nil && ctx.Err() == nil {
 		s.logger.Debug("Names of dead consumers stay in the group", fields.Add(watermill.LogFields{"err": err}))
 	}
 	alive := time.NewTicker(max(s.maxIdle/3, time.Millisecond))
