@@ -33,6 +33,7 @@ func TestBatchReturnsSoonAfterItsContext(t *testing.T) {
 		require.FailNow(t, "it does not return")
 	}
 	require.ErrorIs(t, b.Publisher().Publish("t", message.NewMessageWithContext(ctx, "1", nil)), context.Canceled)
+	require.ErrorIs(t, b.Ping(ctx), context.Canceled)
 }
 
 func TestNobodyListens(t *testing.T) {
