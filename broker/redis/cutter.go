@@ -62,16 +62,17 @@ func (c *cutter) next() []int {
 
 // settle takes the verdicts of the wave.
 func (c *cutter) settle(errs []error) {
-	for n, i := range c.wave {
+	for n, err := range errs {
+		i := c.wave[n]
 		key := c.batch[i].Key
 		switch {
-		case errs[n] == nil:
+		case err == nil:
 		case key != "" && c.failed[key]:
-			errs[n] = outbox.ErrHeldBack // it shares its predecessor's failure, and is not to be charged for it
+			err = outbox.ErrHeldBack // it shares its predecessor's failure, and is not to be charged for it
 		case key != "":
 			c.failed[key] = true
 		}
-		c.verdicts[i] = errs[n]
+		c.verdicts[i] = err
 	}
 	c.rest = c.later
 }
