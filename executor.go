@@ -9,7 +9,7 @@ import (
 )
 
 // SQLExecutor is what a Publisher needs of database/sql: *sql.Tx, and all that wraps it and has its ExecContext: sqlx,
-// gorm's ConnPool, ent with the execquery feature. From bun pass tx.Tx, since bun.Tx itself rewrites the query.
+// gorm's Statement.ConnPool, ent with the execquery feature. From bun pass tx.Tx, since bun.Tx itself rewrites the query.
 // *sql.DB and *sql.Conn work too, without a transaction to be part of.
 type SQLExecutor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

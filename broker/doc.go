@@ -13,6 +13,8 @@
 //   - Subscribers of one group share a topic's messages; every group gets each of them. A group that is new begins with
 //     the oldest message that the broker still has.
 //   - UUID, metadata and payload arrive as they were written.
+//   - A publish ends with its message's context, after 30 s at the latest. Of a context that is over before the publish
+//     begins only the values count: Watermill's Timeout leaves such a one with a message that PoisonQueue publishes.
 //   - Open does no I/O that waits for the broker: it is reached by the first publish or subscribe, and again after an
 //     outage. Ping tells whether it can be reached now.
 //   - What a URL does not say, an environment variable may: user and password as BROKER_USER and BROKER_PASSWORD, any

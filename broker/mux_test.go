@@ -32,7 +32,12 @@ func (nothing) Subscriber() (message.Subscriber, error) { return nil, broker.Err
 func (nothing) Classify(error) outbox.FailureKind       { return outbox.FailureUnknown }
 func (nothing) Ping(context.Context) error              { return nil }
 func (nothing) Close() error                            { return nil }
-func clearEnvironment(t *testing.T)                     { t.Setenv("BROKER_USER", ""); t.Setenv("BROKER_PASSWORD", "") }
+func clearEnvironment(t *testing.T) {
+	t.Helper()
+	t.Setenv("BROKER_USER", "")
+	t.Setenv("BROKER_PASSWORD", "")
+}
+
 func open(m *broker.Mux, url string, o broker.Options) error {
 	_, err := m.Open(context.Background(), url, o)
 	return err

@@ -11,6 +11,7 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/fresh"
 	"github.com/watermill-outbox/watermill-outbox/broker/internal/waves"
 )
 
@@ -30,7 +31,10 @@ type publisher struct {
 // Publish publishes one message after the other, and stops at the first error.
 func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 	for _, msg := range messages {
-		if err := p.PublishBatch(msg.Context(), []outbox.Outgoing{{Topic: topic, Message: msg}})[0]; err != nil {
+		ctx, cancel := fresh.Context(msg.Context())
+		err := p.PublishBatch(ctx, []outbox.Outgoing{{Topic: topic, Message: msg}})[0]
+		cancel()
+		if err != nil {
 			return err
 		}
 	}

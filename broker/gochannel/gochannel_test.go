@@ -1,7 +1,6 @@
 package gochannel_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -259,17 +258,6 @@ func TestAClosedOneRefuses(t *testing.T) {
 	err = b.Publisher().Publish("topic", message.NewMessage("1", nil))
 	require.ErrorIs(t, err, broker.ErrClosed)
 	require.Equal(t, outbox.FailureOutage, b.Classify(err))
-}
-
-func TestPublishHeedsTheMessagesContextAndStopsAtTheFirstFailure(t *testing.T) {
-	b := open(t, testdb.Random(""), "g")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	one, two, three := message.NewMessage("1", nil), message.NewMessage("2", nil), message.NewMessage("3", nil)
-	two.SetContext(ctx)
-	require.ErrorIs(t, b.Publisher().Publish("topic", one, two, three), context.Canceled)
-	publish(t, b, "topic", "", "last")
-	require.Equal(t, []string{"", "last"}, read(t, subscribe(t, b, "topic"), 2))
 }
 
 func TestURLs(t *testing.T) {

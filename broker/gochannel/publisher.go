@@ -22,9 +22,6 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 		if p.closed.Load() {
 			return broker.ErrClosed
 		}
-		if err := msg.Context().Err(); err != nil {
-			return err
-		}
 		if err := t.append(msg, p.limit); err != nil {
 			return err
 		}

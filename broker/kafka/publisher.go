@@ -3,17 +3,14 @@ package kafka
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/fresh"
 )
-
-// publishTimeout bounds a Publish whose message's context has no earlier end.
-const publishTimeout = 30 * time.Second
 
 // publisher is the message.Publisher and outbox.BatchPublisher of a Kafka.
 type publisher struct {
@@ -37,7 +34,7 @@ func (p *publisher) publish(topic string, msg *message.Message) error {
 	if p.closed.Load() {
 		return broker.ErrClosed
 	}
-	ctx, cancel := context.WithTimeout(msg.Context(), publishTimeout)
+	ctx, cancel := fresh.Context(msg.Context())
 	defer cancel()
 	if err := p.look(ctx, topic); err != nil {
 		return err

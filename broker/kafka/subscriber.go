@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
 )
+
+// createTimeout bounds the making of a topic.
+const createTimeout = 30 * time.Second
 
 // subscriber is watermill-kafka's. It connects when it subscribes.
 type subscriber struct {
@@ -31,7 +35,7 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 	if !s.settings.createTopics {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
 	defer cancel()
 	if _, err := s.admin.CreateTopic(ctx, -1, -1, nil, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("kafka: making topic %q: %w", topic, err)

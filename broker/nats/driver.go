@@ -70,7 +70,10 @@ func read(url *broker.URL, options broker.Options) (*settings, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	return s, s.check()
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // check looks at what the values have to do with each other and with the machine.

@@ -3,7 +3,7 @@ package nats_test
 import (
 	"testing"
 
-	wnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	watermillnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
@@ -41,11 +41,11 @@ func TestWatermillNATSReadsOursAndWeReadItsOwn(t *testing.T) {
 	url, _ := services.NATS(t)
 	topic := testdb.Random("shared-")
 	b := open(t, url, "", "ours")
-	config := wnats.JetStreamConfig{AutoProvision: true, DurablePrefix: "theirs", TrackMsgId: true}
-	publisher, err := wnats.NewPublisher(wnats.PublisherConfig{URL: url, JetStream: config}, nil)
+	config := watermillnats.JetStreamConfig{AutoProvision: true, DurablePrefix: "theirs", TrackMsgId: true}
+	publisher, err := watermillnats.NewPublisher(watermillnats.PublisherConfig{URL: url, JetStream: config}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, publisher.Close()) }()
-	subscriber, err := wnats.NewSubscriber(wnats.SubscriberConfig{URL: url, JetStream: config}, nil)
+	subscriber, err := watermillnats.NewSubscriber(watermillnats.SubscriberConfig{URL: url, JetStream: config}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, subscriber.Close()) }()
 

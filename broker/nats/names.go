@@ -18,7 +18,7 @@ const (
 
 // checkTopic returns an *InvalidTopicError for what can't be a subject that a message is published to.
 func checkTopic(topic string) error {
-	reason := ""
+	var reason string
 	switch {
 	case topic == "":
 		reason = "it is empty"

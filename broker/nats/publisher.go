@@ -11,11 +11,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/fresh"
 	"github.com/watermill-outbox/watermill-outbox/broker/internal/waves"
 )
 
 const (
-	// publishTimeout bounds a Publish whose message's context has no earlier end, and how long an answer is waited for.
+	// publishTimeout bounds how long an answer is waited for.
 	publishTimeout = 30 * time.Second
 	// maxInFlight is how many messages a connection sends ahead of their answers. The server refuses what is above 10,000 a
 	// stream (max_buffered_msgs).
@@ -48,7 +49,7 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 }
 
 func (p *publisher) publish(topic string, msg *message.Message) error {
-	ctx, cancel := context.WithTimeout(msg.Context(), publishTimeout)
+	ctx, cancel := fresh.Context(msg.Context())
 	defer cancel()
 	l, err := p.get(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/fresh"
 )
 
 const (
@@ -36,8 +37,10 @@ type publisher struct {
 // Publish adds one message after the other, and stops at the first error.
 func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 	for _, msg := range messages {
-		batch := []outbox.Outgoing{{Topic: topic, Message: msg}}
-		if err := p.PublishBatch(msg.Context(), batch)[0]; err != nil {
+		ctx, cancel := fresh.Context(msg.Context())
+		err := p.PublishBatch(ctx, []outbox.Outgoing{{Topic: topic, Message: msg}})[0]
+		cancel()
+		if err != nil {
 			return err
 		}
 	}

@@ -12,10 +12,8 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/fresh"
 )
-
-// publishTimeout bounds a Publish whose message's context has no earlier end.
-const publishTimeout = 30 * time.Second
 
 // publisher is the message.Publisher and outbox.BatchPublisher.
 type publisher struct {
@@ -36,7 +34,7 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 }
 
 func (p *publisher) publish(topic string, msg *message.Message) error {
-	ctx, cancel := context.WithTimeout(msg.Context(), publishTimeout)
+	ctx, cancel := fresh.Context(msg.Context())
 	defer cancel()
 	return p.PublishBatch(ctx, []outbox.Outgoing{{Topic: topic, Message: msg}})[0]
 }

@@ -24,9 +24,6 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 		if p.closed.Load() {
 			return broker.ErrClosed
 		}
-		if err := msg.Context().Err(); err != nil {
-			return err
-		}
 		line, err := p.format(topic, msg)
 		if err != nil {
 			return fmt.Errorf("stdout: %w", err)

@@ -28,6 +28,7 @@ func TestAnOutageAndAKillUnderLoad(t *testing.T) {
 }
 
 func endure(t *testing.T, s *site) {
+	t.Helper()
 	pool := testdb.New(t)
 	w := newWriter(t, pool, testdb.Random("outage_"))
 	b := s.open(t, testdb.Random("group_"))

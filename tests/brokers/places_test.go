@@ -42,13 +42,14 @@ var keeping = suite.Features{ConsumerGroups: true, Persistent: true, ForceShort:
 var places = []place{
 	{
 		name: "kafka", service: "kafka", url: func(address string) string { return "kafka://" + address }, features: keeping,
-		shared: func(t testing.TB) string { address, _ := services.Kafka(t); return "kafka://" + address },
+		shared: func(t testing.TB) string { t.Helper(); address, _ := services.Kafka(t); return "kafka://" + address },
 		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic, strings.Repeat("x", 2<<20) },
 	},
 	{
 		name: "redis", service: "redis", url: itself, features: keeping,
-		shared: func(t testing.TB) string { url, _ := services.Redis(t); return url },
+		shared: func(t testing.TB) string { t.Helper(); url, _ := services.Redis(t); return url },
 		poison: func(t testing.TB, s *site, topic string) (string, string) {
+			t.Helper()
 			options, err := redis.ParseURL(s.address)
 			require.NoError(t, err)
 			client := redis.NewClient(options)
@@ -59,7 +60,7 @@ var places = []place{
 	},
 	{
 		name: "nats", service: "nats", url: itself, features: keeping,
-		shared: func(t testing.TB) string { url, _ := services.NATS(t); return url },
+		shared: func(t testing.TB) string { t.Helper(); url, _ := services.NATS(t); return url },
 		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic, strings.Repeat("x", 2<<20) },
 	},
 	{

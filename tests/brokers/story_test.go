@@ -25,6 +25,7 @@ func TestTheStory(t *testing.T) {
 }
 
 func tell(t *testing.T, s *site) {
+	t.Helper()
 	pool := testdb.New(t)
 	topic := testdb.Random("story_")
 	w := newWriter(t, pool, topic)
