@@ -56,6 +56,8 @@ func TestWhatKeepsUsOutIsAnOutageAndTellsNoPassword(t *testing.T) {
 		f(u)
 		return u.String()
 	}
+	require.NoError(t, open(t, change(func(u *neturl.URL) { u.User = neturl.UserPassword("locked_out", "right") }), "").Ping(t.Context()))
+	require.NoError(t, open(t, with(change(func(u *neturl.URL) { u.User = neturl.User("locked_out") }), "password=right"), "").Ping(t.Context()))
 	for reason, url := range map[string]string{
 		"connection refused": change(func(u *neturl.URL) { u.Host = listener.Addr().String() }),
 		"no such host":       change(func(u *neturl.URL) { u.Host = "no-such-host.invalid:5432" }),
@@ -127,5 +129,12 @@ func TestClassifyByTheServersCode(t *testing.T) {
 		require.Equal(t, want, b.Classify(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})), code)
 	}
 	require.Equal(t, outbox.FailureOutage, b.Classify(context.DeadlineExceeded))
+	require.Equal(t, outbox.FailureOutage, b.Classify(fmt.Errorf("wrapped: %w", unsent{})))
 	require.Equal(t, outbox.FailureUnknown, b.Classify(errors.New("x")))
 }
+
+// unsent is what pgx's errors are when nothing was sent, on a connection that is closed for instance.
+type unsent struct{}
+
+func (unsent) Error() string     { return "conn closed" }
+func (unsent) SafeToRetry() bool { return true }

@@ -1,12 +1,14 @@
 package sql_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
@@ -88,6 +90,48 @@ func TestTheOnesAtFaultAreFoundAndOnlyTheirKeysWait(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestATopicThatIsRefusedHoldsBackWhatIsBehindItAndWaitsForWhatIsBeforeIt(t *testing.T) {
+	url := newDatabase(t)
+	b := open(t, url, "")
+	before, behind := outgoing("t", "a", "bad"), outgoing("t", "b", "behind")
+	before.Message.UUID = "\xff"
+	verdicts := publishBatch(t, b, before, outgoing("no topic", "a", "1"), outgoing("t", "b", "2"), outgoing("no topic", "b", "3"), behind,
+		outgoing("no topic", "", "4"), outgoing("t", "", "5"))
+	require.ErrorContains(t, verdicts[0], "22021")
+	require.ErrorIs(t, verdicts[1], outbox.ErrHeldBack)
+	require.NoError(t, verdicts[2])
+	require.ErrorContains(t, verdicts[3], "no topic")
+	require.ErrorIs(t, verdicts[4], outbox.ErrHeldBack)
+	require.ErrorContains(t, verdicts[5], "no topic")
+	require.NoError(t, verdicts[6])
+	require.Equal(t, []string{"2", "5"}, column[string](t, url, payloadsOfT))
+}
+
+func TestCloseAndTheContextEndWhatWaitsForTheServer(t *testing.T) {
+	url := newDatabase(t)
+	b := open(t, url, "")
+	publish(t, b, "t", "1")
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE watermill_t`)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err = b.Publisher().(outbox.BatchPublisher).PublishBatch(ctx, []outbox.Outgoing{outgoing("t", "", "2")})[0]
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, outbox.FailureOutage, b.Classify(err))
+
+	ended := make(chan error)
+	go func() { ended <- publishBatch(t, b, outgoing("t", "", "3"))[0] }()
+	require.Eventually(t, func() bool {
+		return column[int](t, url, `SELECT count(*) FROM pg_locks WHERE NOT granted`)[0] > 0
+	}, patience, 10*time.Millisecond)
+	require.NoError(t, b.Close())
+	require.ErrorIs(t, <-ended, broker.ErrClosed)
 }
 
 func TestTopicsThatCanNotBeTables(t *testing.T) {
