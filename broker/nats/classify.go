@@ -46,7 +46,7 @@ func classify(err error) outbox.FailureKind {
 	case errors.As(err, &without), errors.As(err, &network), refused(err),
 		is(err, broker.ErrClosed, io.EOF, context.DeadlineExceeded, context.Canceled,
 			client.ErrConnectionClosed, client.ErrConnectionDraining, client.ErrConnectionReconnecting, client.ErrDisconnected,
-			client.ErrNoServers, client.ErrTimeout, client.ErrStaleConnection, client.ErrReconnectBufExceeded,
+			client.ErrNoServers, client.ErrNoResponders, client.ErrTimeout, client.ErrStaleConnection, client.ErrReconnectBufExceeded,
 			client.ErrMaxConnectionsExceeded, client.ErrMaxAccountConnectionsExceeded,
 			jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs):
 		return outbox.FailureOutage

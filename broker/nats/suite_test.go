@@ -22,5 +22,6 @@ func TestWatermillsSuite(t *testing.T) {
 	}
 	tests.TestPubSub(t, tests.Features{
 		ConsumerGroups: true, ExactlyOnceDelivery: false, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true, Persistent: true,
+		ForceShort: true, // its long form is about load
 	}, func(t *testing.T) (message.Publisher, message.Subscriber) { return withGroup(t, "test") }, withGroup)
 }
