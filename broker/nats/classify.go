@@ -67,8 +67,8 @@ func ofMessage(err error) bool {
 		errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum || api.ErrorCode == codeHeadersTooLarge)
 }
 
-func is(err error, these ...error) bool {
-	for _, one := range these {
+func is(err error, ones ...error) bool {
+	for _, one := range ones {
 		if errors.Is(err, one) {
 			return true
 		}

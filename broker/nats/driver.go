@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"os"
 	"time"
 
@@ -67,10 +68,7 @@ func read(url *broker.URL, options broker.Options) (*settings, error) {
 	s.ackWait = p.Duration("ack_wait", 30*time.Second)
 	s.maxAckPending = p.Int("max_ack_pending", 1, 1)
 	s.nackDelay = p.Duration("nack_delay", 100*time.Millisecond)
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	if err := s.check(); err != nil {
+	if err := errors.Join(p.Err(), s.check()); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	watermillnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -45,7 +45,7 @@ func marshal(topic string, msg *message.Message) (*client.Msg, error) {
 			plain.Metadata.Set(name, clean(value))
 		}
 	}
-	m, err := (&watermillnats.NATSMarshaler{}).Marshal(topic, plain)
+	m, err := (&wmnats.NATSMarshaler{}).Marshal(topic, plain)
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
@@ -63,11 +63,11 @@ func marshal(topic string, msg *message.Message) (*client.Msg, error) {
 func unmarshal(m jetstream.Msg) (*message.Message, error) {
 	plain := &client.Msg{Header: client.Header{}, Data: m.Data()}
 	for name, values := range m.Headers() {
-		if validName(name) || name == watermillnats.WatermillUUIDHdr {
+		if validName(name) || name == wmnats.WatermillUUIDHdr {
 			plain.Header.Set(name, strings.Join(values, ", "))
 		}
 	}
-	msg, err := (&watermillnats.NATSMarshaler{}).Unmarshal(plain)
+	msg, err := (&wmnats.NATSMarshaler{}).Unmarshal(plain)
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
@@ -97,7 +97,7 @@ func clean(value string) string {
 // means something to the server or to the format.
 func validName(name string) bool {
 	switch {
-	case name == "", name == exactHeader, name == watermillnats.WatermillUUIDHdr:
+	case name == "", name == exactHeader, name == wmnats.WatermillUUIDHdr:
 		return false
 	case len(name) >= len(serverPrefix) && strings.EqualFold(name[:len(serverPrefix)], serverPrefix):
 		return false

@@ -3,7 +3,7 @@ package nats_test
 import (
 	"testing"
 
-	watermillnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
@@ -41,11 +41,11 @@ func TestWatermillNATSReadsOursAndWeReadItsOwn(t *testing.T) {
 	url, _ := services.NATS(t)
 	topic := testdb.Random("shared-")
 	b := open(t, url, "", "ours")
-	config := watermillnats.JetStreamConfig{AutoProvision: true, DurablePrefix: "theirs", TrackMsgId: true}
-	publisher, err := watermillnats.NewPublisher(watermillnats.PublisherConfig{URL: url, JetStream: config}, nil)
+	config := wmnats.JetStreamConfig{AutoProvision: true, DurablePrefix: "theirs", TrackMsgId: true}
+	publisher, err := wmnats.NewPublisher(wmnats.PublisherConfig{URL: url, JetStream: config}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, publisher.Close()) }()
-	subscriber, err := watermillnats.NewSubscriber(watermillnats.SubscriberConfig{URL: url, JetStream: config}, nil)
+	subscriber, err := wmnats.NewSubscriber(wmnats.SubscriberConfig{URL: url, JetStream: config}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, subscriber.Close()) }()
 

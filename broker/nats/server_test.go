@@ -20,12 +20,12 @@ type restartable struct {
 // newRestartable gives a real server where there is one, else one in this process, that can't be killed but stopped. It runs.
 func newRestartable(t *testing.T) *restartable {
 	t.Helper()
-	if real, ok := services.Control(t, "nats"); ok {
+	if controlled, ok := services.Control(t, "nats"); ok {
 		return &restartable{
-			url:   real.Address,
-			start: func() { require.NoError(t, real.Start()) },
-			stop:  func() { require.NoError(t, real.Stop()) },
-			kill:  func() { require.NoError(t, real.Kill()) },
+			url:   controlled.Address,
+			start: func() { require.NoError(t, controlled.Start()) },
+			stop:  func() { require.NoError(t, controlled.Stop()) },
+			kill:  func() { require.NoError(t, controlled.Kill()) },
 		}
 	}
 	options := &server.Options{JetStream: true, StoreDir: t.TempDir()}

@@ -125,7 +125,7 @@ func TestSettingsOfAConsumerChangeAndItsFilterDoesNot(t *testing.T) {
 
 func TestTheStreamIsThereAfterSubscribeInitialize(t *testing.T) {
 	url, _ := services.NATS(t)
-	b, topic := open(t, url, "", "group"), testdb.Random("initialize-")
+	b, topic := open(t, url, "", "group"), testdb.Random("made-")
 	subscriber, err := b.Subscriber()
 	require.NoError(t, err)
 	require.NoError(t, subscriber.(message.SubscribeInitializer).SubscribeInitialize(topic))

@@ -112,7 +112,7 @@ func patiently(ctx context.Context, messages jetstream.MessagesContext) (jetstre
 func (s *subscription) handBack(m jetstream.Msg) {
 	if s.s.closing.Err() != nil {
 		s.s.asking.Lock()
-		s.s.asking.Unlock() //nolint:staticcheck // only waits
+		defer s.s.asking.Unlock()
 	}
 	s.tell("hand back", m.Nak())
 }

@@ -20,8 +20,12 @@ func TestWatermillsSuite(t *testing.T) {
 		require.NoError(t, err)
 		return b.Publisher(), subscriber
 	}
+	alone := func(t *testing.T) (message.Publisher, message.Subscriber) {
+		t.Helper()
+		return withGroup(t, "test")
+	}
 	tests.TestPubSub(t, tests.Features{
 		ConsumerGroups: true, ExactlyOnceDelivery: false, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true, Persistent: true,
 		ForceShort: true, // its long form is about load
-	}, func(t *testing.T) (message.Publisher, message.Subscriber) { return withGroup(t, "test") }, withGroup)
+	}, alone, withGroup)
 }
