@@ -56,6 +56,8 @@
 // that many subscribers work at the same time, and then messages of one key can overtake each other, also those of a single
 // subscriber that nacks. All copies of a service must use the same value: the last one that subscribes sets it.
 //
+// A server that crashes may have forgotten what a group was given last, and what was acknowledged last: it comes again.
+//
 // A subscriber keeps its message, however long it takes, as long as it lives. Close hands back what is not acknowledged, at
 // once. The subscriber is not watermill-nats's. That of its package pkg/nats lets a message go that takes longer than
 // ack_wait, to a second subscriber at the same time, and lets a group wait as long for what was in hand at Close; that of
