@@ -24,10 +24,10 @@ import (
 )
 
 func TestABadURLIsRefusedWithAllThatIsWrongAndWithoutThePassword(t *testing.T) {
-	_, err := broker.NewMux(kafka.Driver{}).Open(t.Context(), "kafka://ann:hidden@host?sasl=kerberos&create_topics=maybe&compresion=zstd", broker.Options{})
+	_, err := broker.NewMux(kafka.Driver{}).Open(t.Context(), "kafka://ann:hidden@host?sasl=kerberos&create_topics=maybe&compressoin=zstd", broker.Options{})
 	require.EqualError(t, err, `broker: sasl: "kerberos" must be one of plain, scram-sha-256, scram-sha-512
 broker: create_topics: "maybe" must be true or false
-broker: compresion: there is no such parameter; did you mean "compression"?`)
+broker: compressoin: there is no such parameter; did you mean "compression"?`)
 	_, err = broker.NewMux(kafka.Driver{}).Open(t.Context(), "kafka://host/topic", broker.Options{})
 	require.ErrorContains(t, err, "path")
 }

@@ -40,6 +40,7 @@ func TestUniversalSuite(t *testing.T) {
 
 // groupOf is the group of a test that does not care: the same one whenever it opens the broker again.
 func groupOf(t testing.TB) string {
+	t.Helper()
 	return fmt.Sprintf("group-%x", sha256.Sum256([]byte(t.Name())))[:20]
 }
 
