@@ -90,8 +90,11 @@ func TestWhatTheServerCantTakeIsNotSent(t *testing.T) {
 	require.NoError(t, verdicts[1])
 	require.ErrorAs(t, b.Publisher().Publish(topic, large.Message), &tooLarge)
 
-	// What has just the size of the limit is sent: it is counted as the server counts.
-	large.Message.Payload = large.Message.Payload[tooLarge.Bytes-tooLarge.Limit:]
+	// One byte above the limit is not sent, and the limit is: it is counted as the server counts.
+	large.Message.Payload = large.Message.Payload[tooLarge.Bytes-tooLarge.Limit-1:]
+	require.ErrorAs(t, b.Publisher().Publish(topic, large.Message), &tooLarge)
+	require.Equal(t, tooLarge.Limit+1, tooLarge.Bytes)
+	large.Message.Payload = large.Message.Payload[1:]
 	require.NoError(t, b.Publisher().Publish(topic, large.Message))
 	require.Len(t, stored(t, url, topic), 2)
 
