@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/crew"
 )
 
 // Driver opens RabbitMQ; see the package's documentation for its URL.
@@ -92,26 +93,17 @@ type opened struct {
 	options     broker.Options
 	publisher   *publisher
 	subscribing *link
-
-	mu          sync.Mutex
-	closed      bool
-	subscribers []*subscriber
+	subscribers crew.Subscribers
+	once        sync.Once
+	err         error
 }
 
 func (b *opened) Publisher() message.Publisher { return b.publisher }
 
 func (b *opened) Subscriber() (message.Subscriber, error) {
-	if b.options.Group == "" {
-		return nil, broker.ErrNoGroup
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, broker.ErrClosed
-	}
-	s := newSubscriber(b.subscribing, b.settings, b.options)
-	b.subscribers = append(b.subscribers, s)
-	return s, nil
+	return b.subscribers.Join(b.options.Group, func() (message.Subscriber, error) {
+		return newSubscriber(b.subscribing, b.settings, b.options), nil
+	})
 }
 
 func (b *opened) Ping(ctx context.Context) error {
@@ -126,16 +118,8 @@ func (b *opened) Ping(ctx context.Context) error {
 }
 
 func (b *opened) Close() error {
-	b.mu.Lock()
-	subscribers, first := b.subscribers, !b.closed
-	b.closed, b.subscribers = true, nil
-	b.mu.Unlock()
-	if !first {
-		return nil
-	}
-	var problems []error
-	for _, s := range subscribers {
-		problems = append(problems, s.Close())
-	}
-	return errors.Join(append(problems, b.publisher.Close(), b.subscribing.close())...)
+	b.once.Do(func() {
+		b.err = errors.Join(b.subscribers.Close(), b.publisher.Close(), b.subscribing.close())
+	})
+	return b.err
 }

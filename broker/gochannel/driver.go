@@ -3,12 +3,12 @@ package gochannel
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/crew"
 )
 
 // Driver opens gochannel URLs.
@@ -39,13 +39,10 @@ func (Driver) Open(_ context.Context, url *broker.URL, options broker.Options) (
 
 // handle is the broker as one Open gives it.
 type handle struct {
-	channel   *channel
-	group     string
-	publisher *publisher
-
-	mu          sync.Mutex
-	subscribers []*subscriber
-	closed      bool
+	channel     *channel
+	group       string
+	publisher   *publisher
+	subscribers crew.Subscribers
 }
 
 // Publisher gives the publisher.
@@ -53,17 +50,7 @@ func (h *handle) Publisher() message.Publisher { return h.publisher }
 
 // Subscriber makes one that belongs to the group.
 func (h *handle) Subscriber() (message.Subscriber, error) {
-	if h.group == "" {
-		return nil, broker.ErrNoGroup
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil, broker.ErrClosed
-	}
-	s := newSubscriber(h.channel, h.group)
-	h.subscribers = append(h.subscribers, s)
-	return s, nil
+	return h.subscribers.Join(h.group, func() (message.Subscriber, error) { return newSubscriber(h.channel, h.group), nil })
 }
 
 // Classify says what an error of the publisher means.
@@ -76,9 +63,7 @@ func (h *handle) Classify(err error) outbox.FailureKind {
 
 // Ping returns nil until Close.
 func (h *handle) Ping(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+	if h.subscribers.Closed() {
 		return broker.ErrClosed
 	}
 	return ctx.Err()
@@ -86,13 +71,5 @@ func (h *handle) Ping(ctx context.Context) error {
 
 // Close closes the publisher and the subscribers; the messages stay.
 func (h *handle) Close() error {
-	h.mu.Lock()
-	subscribers := h.subscribers
-	h.closed, h.subscribers = true, nil
-	h.mu.Unlock()
-	errs := []error{h.publisher.Close()}
-	for _, s := range subscribers {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(h.publisher.Close(), h.subscribers.Close())
 }

@@ -4,24 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/crew"
 )
 
 // cluster is an open one.
 type cluster struct {
-	settings  settings
-	publisher *publisher
-
-	mu          sync.Mutex
-	subscribers []message.Subscriber
-	closed      bool
+	settings    settings
+	publisher   *publisher
+	subscribers crew.Subscribers
 }
 
 func open(s settings) (*cluster, error) {
@@ -43,16 +39,9 @@ func (c *cluster) Publisher() message.Publisher { return c.publisher }
 
 // Subscriber makes one that belongs to the group.
 func (c *cluster) Subscriber() (message.Subscriber, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, broker.ErrClosed
-	}
-	s, err := newSubscriber(&c.settings, c.publisher.topics.admin)
-	if err == nil {
-		c.subscribers = append(c.subscribers, s)
-	}
-	return s, err
+	return c.subscribers.Join(c.settings.Group, func() (message.Subscriber, error) {
+		return newSubscriber(&c.settings, c.publisher.topics.admin)
+	})
 }
 
 // Classify says what an error of the publisher means.
@@ -68,13 +57,5 @@ func (c *cluster) Ping(ctx context.Context) error {
 
 // Close closes the publisher and the subscribers.
 func (c *cluster) Close() error {
-	c.mu.Lock()
-	subscribers := c.subscribers
-	c.closed, c.subscribers = true, nil
-	c.mu.Unlock()
-	errs := []error{c.publisher.Close()}
-	for _, s := range subscribers {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(c.publisher.Close(), c.subscribers.Close())
 }

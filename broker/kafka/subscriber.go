@@ -15,8 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/xdg-go/scram"
-
-	"github.com/watermill-outbox/watermill-outbox/broker"
 )
 
 // createTimeout bounds the making of a topic.
@@ -44,9 +42,6 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 }
 
 func newSubscriber(s *settings, admin *kadm.Client) (message.Subscriber, error) {
-	if s.Group == "" {
-		return nil, broker.ErrNoGroup
-	}
 	inner, err := kafka.NewSubscriber(kafka.SubscriberConfig{
 		Brokers: s.addresses, ConsumerGroup: s.Group, Unmarshaler: kafka.DefaultMarshaler{}, OverwriteSaramaConfig: s.sarama(),
 	}, s.Logger)

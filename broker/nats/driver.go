@@ -12,6 +12,7 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/crew"
 )
 
 // Driver opens nats and nats+tls URLs.
@@ -125,7 +126,7 @@ func (s *settings) clientOptions() []client.Option {
 type jetStream struct {
 	settings    *settings
 	publisher   *publisher
-	subscribers subscribers
+	subscribers crew.Subscribers
 }
 
 // Publisher gives the one there is.
@@ -139,15 +140,10 @@ func (j *jetStream) Ping(ctx context.Context) error { return j.publisher.ping(ct
 
 // Subscriber makes one of Options.Group.
 func (j *jetStream) Subscriber() (message.Subscriber, error) {
-	if j.settings.Group == "" {
-		return nil, broker.ErrNoGroup
-	}
-	return j.subscribers.add(newSubscriber(j.settings))
+	return j.subscribers.Join(j.settings.Group, func() (message.Subscriber, error) { return newSubscriber(j.settings), nil })
 }
 
 // Close closes the publisher and the subscribers.
 func (j *jetStream) Close() error {
-	err := j.publisher.Close()
-	j.subscribers.close()
-	return err
+	return errors.Join(j.publisher.Close(), j.subscribers.Close())
 }

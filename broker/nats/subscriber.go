@@ -148,33 +148,6 @@ func (s *subscriber) findOrCreate(ctx context.Context, l *link, stream string, w
 	return l.CreateOrUpdateConsumer(ctx, stream, has)
 }
 
-// subscribers are those of a broker. The zero value is ready.
-type subscribers struct {
-	mu     sync.Mutex
-	closed bool
-	all    []*subscriber
-}
-
-func (s *subscribers) add(sub *subscriber) (message.Subscriber, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, broker.ErrClosed
-	}
-	s.all = append(s.all, sub)
-	return sub, nil
-}
-
-func (s *subscribers) close() {
-	s.mu.Lock()
-	s.closed = true
-	all := s.all
-	s.mu.Unlock()
-	for _, sub := range all {
-		_ = sub.Close() // it has no errors
-	}
-}
-
 func (s *subscriber) fields(topic string) watermill.LogFields {
 	return watermill.LogFields{"topic": topic, "group": s.settings.Group}
 }

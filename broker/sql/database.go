@@ -4,23 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/crew"
 )
 
 // database is an open one.
 type database struct {
-	settings  settings
-	publisher *publisher
-
-	mu          sync.Mutex
-	subscribers []*subscriber
-	closed      bool
+	settings    settings
+	publisher   *publisher
+	subscribers crew.Subscribers
 }
 
 func open(s settings) (*database, error) {
@@ -38,17 +35,7 @@ func (d *database) Publisher() message.Publisher { return d.publisher }
 
 // Subscriber makes one that belongs to the group.
 func (d *database) Subscriber() (message.Subscriber, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, broker.ErrClosed
-	}
-	s, err := newSubscriber(&d.settings)
-	if err != nil {
-		return nil, err
-	}
-	d.subscribers = append(d.subscribers, s)
-	return s, nil
+	return d.subscribers.Join(d.settings.Group, func() (message.Subscriber, error) { return newSubscriber(&d.settings) })
 }
 
 // Classify says what an error of the publisher means.
@@ -67,13 +54,5 @@ func (d *database) Ping(ctx context.Context) error {
 
 // Close closes the publisher and the subscribers.
 func (d *database) Close() error {
-	d.mu.Lock()
-	subscribers := d.subscribers
-	d.closed, d.subscribers = true, nil
-	d.mu.Unlock()
-	errs := []error{d.publisher.Close()}
-	for _, s := range subscribers {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(d.publisher.Close(), d.subscribers.Close())
 }

@@ -33,9 +33,6 @@ type subscriber struct {
 }
 
 func newSubscriber(s *settings) (*subscriber, error) {
-	if s.Group == "" {
-		return nil, broker.ErrNoGroup
-	}
 	db := stdlib.OpenDB(*s.pool.ConnConfig)
 	inner, err := wsql.NewSubscriber(db, wsql.SubscriberConfig{
 		ConsumerGroup: s.Group, SchemaAdapter: schema, OffsetsAdapter: offsets,
