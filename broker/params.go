@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -35,18 +34,6 @@ func (p *Params) Err() error {
 		}
 	}
 	return errors.Join(p.problems...)
-}
-
-// Rest gives the URL's parameters that no getter has asked for, for a client that judges them itself: Err lets them pass.
-func (p *Params) Rest() url.Values {
-	rest := url.Values{}
-	for name, values := range p.url.query {
-		if !p.known[name] {
-			p.known[name] = true
-			rest[name] = slices.Clone(values)
-		}
-	}
-	return rest
 }
 
 func (p *Params) refuse(name, reason string, args ...any) {

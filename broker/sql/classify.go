@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -12,59 +13,62 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker"
 )
 
-// SQLSTATEs; see PostgreSQL's documentation, appendix A.
+// SQLSTATEs, and classes of them; see PostgreSQL's appendix A.
 const (
 	undefinedTable        = "42P01"
 	insufficientPrivilege = "42501"
+	readOnlyTransaction   = "25006"
+	dataException         = "22"
+	limitExceeded         = "54"
+	transactionRollback   = "40"
 )
 
-// classify says what an error of the publisher means.
-func classify(err error) outbox.FailureKind {
-	var (
-		topic   *TopicError
-		unknown *UnknownTopicError
-		connect *pgconn.ConnectError
-		network net.Error
-	)
-	switch {
-	case errors.As(err, &topic), errors.As(err, &unknown):
-		return outbox.FailurePermanent
-	case errors.As(err, &connect), // whatever the server said: nobody gets in
-		errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), pgconn.SafeToRetry(err),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, broker.ErrClosed):
-		return outbox.FailureOutage
-	}
-	return classifyState(sqlState(err))
-}
+// outageClasses are connection_exception, invalid_authorization, invalid_catalog_name, transaction_rollback,
+// insufficient_resources, object_not_in_prerequisite_state (locked), operator_intervention, and system_error.
+var outageClasses = []string{"08", "28", "3D", transactionRollback, "53", "55", "57", "58"}
 
-func classifyState(state string) outbox.FailureKind {
-	if state == insufficientPrivilege {
-		return outbox.FailurePermanent
-	}
-	if len(state) != 5 {
-		return outbox.FailureUnknown
-	}
-	switch state[:2] {
-	case "22", // data exception
-		"54": // program limit exceeded
-		return outbox.FailurePermanent
-	case "08", // connection exception
-		"25",             // a transaction that may not write, as on a standby
-		"28",             // not authenticated
-		"40",             // rolled back, for another's sake
-		"53",             // insufficient resources
-		"55",             // not in the state for it, such as locked
-		"57", "58", "F0": // an operator, the system, a file of its own
-		return outbox.FailureOutage
-	}
-	return outbox.FailureUnknown
-}
-
-// sqlState gives the code of the server's answer; "" if there is none.
+// sqlState gives the code of the server's answer, "" if there was none.
 func sqlState(err error) string {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
 		return answer.Code
 	}
 	return ""
+}
+
+// class gives the class of a code.
+func class(code string) string { return code[:min(2, len(code))] }
+
+// classify says what an error of the publisher means.
+func (b *database) classify(err error) outbox.FailureKind {
+	var (
+		topic    *InvalidTopicError
+		metadata *InvalidMetadataError
+	)
+	switch code := sqlState(err); {
+	case isOutage(err):
+		return outbox.FailureOutage
+	case errors.As(err, &topic), errors.As(err, &metadata), class(code) == dataException, class(code) == limitExceeded,
+		code == insufficientPrivilege, code == undefinedTable && !b.settings.createTopics:
+		return outbox.FailurePermanent
+	}
+	return outbox.FailureUnknown
+}
+
+// isOutage says that no message is at fault.
+func isOutage(err error) bool {
+	var (
+		network net.Error
+		connect *pgconn.ConnectError
+	)
+	if errors.As(err, &connect) { // whatever the server said: nobody gets in
+		return true
+	}
+	if code := sqlState(err); code != "" {
+		return code == readOnlyTransaction || slices.Contains(outageClasses, class(code))
+	}
+	// pgx's own word for a connection that it found closed is only to be told by SafeToRetry.
+	return errors.As(err, &network) || pgconn.SafeToRetry(err) || errors.Is(err, broker.ErrClosed) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

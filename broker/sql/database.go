@@ -3,56 +3,50 @@ package sql
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/internal/crew"
 )
 
 // database is an open one.
 type database struct {
-	settings    settings
+	settings    *settings
 	publisher   *publisher
 	subscribers crew.Subscribers
 }
 
-func open(s settings) (*database, error) {
-	pool, err := pgxpool.NewWithConfig(context.Background(), s.pool)
+func open(ctx context.Context, s *settings) (*database, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, s.config)
 	if err != nil {
-		return nil, fmt.Errorf("sql: %w", err)
+		return nil, err
 	}
-	p := &publisher{pool: pool, autoInitialize: s.autoInitialize}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
-	return &database{settings: s, publisher: p}, nil
+	return &database{settings: s, publisher: &publisher{
+		pool: pool, tables: s.tables, topics: &topics{pool: pool, tables: s.tables}, createTopics: s.createTopics,
+	}}, nil
 }
 
-// Publisher gives the publisher, an outbox.BatchPublisher.
-func (d *database) Publisher() message.Publisher { return d.publisher }
+// Publisher gives the publisher.
+func (b *database) Publisher() message.Publisher { return b.publisher }
 
-// Subscriber makes one that belongs to the group.
-func (d *database) Subscriber() (message.Subscriber, error) {
-	return d.subscribers.Join(d.settings.Group, func() (message.Subscriber, error) { return newSubscriber(&d.settings) })
+// Subscriber makes one of the group.
+func (b *database) Subscriber() (message.Subscriber, error) {
+	return b.subscribers.Join(b.settings.Group, func() (message.Subscriber, error) {
+		return newSubscriber(b.settings, b.publisher.topics)
+	})
 }
 
 // Classify says what an error of the publisher means.
-func (d *database) Classify(err error) outbox.FailureKind { return classify(err) }
+func (b *database) Classify(err error) outbox.FailureKind { return b.classify(err) }
 
-// Ping asks for an answer.
-func (d *database) Ping(ctx context.Context) error {
-	if d.publisher.ctx.Err() != nil {
-		return broker.ErrClosed
-	}
-	if err := d.publisher.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("sql: %w", err)
-	}
-	return nil
-}
+// Ping asks the server.
+func (b *database) Ping(ctx context.Context) error { return closedAs(b.publisher.pool.Ping(ctx)) }
 
-// Close closes the publisher and the subscribers.
-func (d *database) Close() error {
-	return errors.Join(d.publisher.Close(), d.subscribers.Close())
+// Close closes the subscribers first, for their handlers may publish.
+func (b *database) Close() error {
+	err := errors.Join(b.subscribers.Close(), b.publisher.Close())
+	b.publisher.pool.Close() // it waits for what is under way
+	return err
 }

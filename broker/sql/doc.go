@@ -1,45 +1,54 @@
-// Package sql is the broker driver for another PostgreSQL, 13 or later: messages are rows of its tables, in the format of
-// watermill-sql v3.
+// Package sql is the broker driver for topics in another PostgreSQL database, as watermill-sql keeps them. It is for those
+// who have no broker, and whose services have databases of their own.
 //
 //	postgres://user:password@host:5432,host:5432/database?parameter=value
 //	postgresql://…
 //
-// Each topic has two tables, watermill_TOPIC for its messages and watermill_offsets_TOPIC for how far each group has come.
-// They are watermill-sql's own, and its publishers and subscribers work on them, but the payload's column is bytea, so that
-// it takes any payload. Into a table that is there already, with watermill-sql's default of JSON, go payloads that are
-// JSON; any other is refused for good. Nothing deletes messages: that is for the operator. A nil payload stays nil.
+// The tables are those of watermill-sql v3's DefaultPostgreSQLSchema and DefaultPostgreSQLOffsetsAdapter with a payload of
+// bytea, so that any bytes will do: a topic orders is the table watermill_orders, and its groups' offsets are the table
+// watermill_offsets_orders. Its own publishers and subscribers work on them if their GeneratePayloadType gives BYTEA.
 //
 // # Parameters
 //
-//	auto_initialize  true (the default) creates a topic's tables when they are missing; with false a message to such a topic
-//	                 becomes a dead letter
-//	poll_interval    how often a subscriber asks when there was nothing; defaults to 100ms
-//	ack_deadline     how long a handler may take, then its message comes again; defaults to 30s
+//	schema            the PostgreSQL schema of the tables, which must exist; defaults to the first of the search_path
+//	create_topics     true (the default) makes the tables of a topic that has none, which the role must be allowed to;
+//	                  with false a message to an unknown topic becomes a dead letter
+//	sslmode           disable, allow, prefer (the default), require, verify-ca or verify-full; sslrootcert, sslcert and
+//	                  sslkey name the files
+//	application_name  defaults to watermill-outbox
+//	target_session_attrs, search_path, default_query_exec_mode   as in pgx; the last one for poolers
+//	pool_max_conns    how many connections the publisher uses at most; defaults to 10
+//	poll_interval     how often a subscriber looks for messages when there were none; defaults to 200ms
+//	resend_interval   how long it waits after a nack; defaults to 1s
+//	ack_deadline      how long a handler may take for one message before it is delivered again; defaults to 30s
+//	batch_size        how many messages a subscriber takes in one transaction; defaults to 100
 //
-// All others are the database's connection string's: sslmode, search_path, pool_max_conns (of the publisher) and
-// default_query_exec_mode (exec behind a PgBouncer that pools transactions), for instance. See pgx's documentation. What
-// the URL does not say, PGHOST and the like may.
+// What is in neither the URL nor BROKER_…, the variables of libpq may say (PGUSER, PGPASSWORD, PGDATABASE, …).
 //
 // # Publishing
 //
-// A batch is one transaction, in one round trip. If the server refuses it, nothing of it is there; it is then sent in
-// smaller and smaller parts until those at fault stand alone. Topics have letters, digits and -$:._ in their names, at most
-// 45 of them, because a table's name has at most 63 bytes, and do not begin with offsets_.
+// A batch is one transaction, with one statement for each topic. Should PostgreSQL refuse it for what a message contains,
+// its halves are tried one after the other, and so on, until those that are to blame stand alone. A uuid has 36 characters at
+// most, that is watermill-sql's column. Messages stay in their tables until somebody deletes them.
 //
-// # Receiving
+// # Subscribing
 //
-// A group works through a topic in the order of the transactions that published, one message after the other, by whichever
-// of its subscribers has the lock. That takes a connection, and an open transaction, for as long as there are messages.
-// Acks are committed for up to a hundred messages at once: after a crash they come again.
+// The subscribers of a group take turns: one of them has the group's row locked while it handles a batch, and the others
+// wait. So a group gets all of a topic, not only each key, in the order in which it was published. Each Subscribe uses a
+// connection of its own, whatever pool_max_conns is. The tables are made by Subscribe, or by SubscribeInitialize.
 //
-// A message is seen when all transactions of the server that began to write before it have ended. Those of subscribers are
-// among them: while a handler takes its time, at most ack_deadline, what is published meanwhile is not seen by any group
-// of any topic. Handlers should be quick, or another broker be chosen.
+// A subscriber reads what was committed before the oldest transaction began that still writes anywhere on the server, and
+// its own transaction is one that writes, until the batch is handled. Slow handlers therefore hold up what is published
+// meanwhile, for all groups and topics: give them a small batch_size. The server's idle_in_transaction_session_timeout has to
+// be longer than ack_deadline.
 //
 // # Failures
 //
-// Permanent: a name that is refused; a missing table while auto_initialize is off; not authorised (42501); what the data is
-// at fault for (classes 22 and 54, such as a UUID of more than 36 characters). An outage: everything that has to do with
-// reaching the server, a wrong password, and its own troubles (classes 08, 25, 40, 53, 55, 57, 58). See PostgreSQL's
-// documentation, appendix A.
+// Permanent: a topic's name that can't be a table's (an *InvalidTopicError), metadata that is not UTF-8, a value that a
+// column can't take or that is too large (SQLSTATE classes 22 and 54), a missing right (42501), a table that is missing
+// while create_topics is off (42P01).
+//
+// An outage: whatever keeps from reaching the server, also its refusal to let us in, and one that is read only (25006);
+// classes 08, 53, 55, 57 and 58. Deadlocks and the like (class 40) too, for no message is at fault. The code is looked at,
+// whatever the text's language; see PostgreSQL's appendix A.
 package sql

@@ -2,166 +2,219 @@ package sql
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/puddle/v2"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/internal/fresh"
 )
 
-// publisher is the message.Publisher and outbox.BatchPublisher.
+var (
+	//go:embed statements/insert.sql
+	insertStatement string
+	//go:embed statements/durable.sql
+	durableStatement string
+)
+
+// InvalidMetadataError says that a message's metadata have what JSON can't: bytes that are not UTF-8.
+type InvalidMetadataError struct{ Name string }
+
+// Error names the entry.
+func (e *InvalidMetadataError) Error() string {
+	return fmt.Sprintf("sql: metadata %q: its name and its value must be UTF-8", e.Name)
+}
+
+// publisher is the message.Publisher and outbox.BatchPublisher. It is not watermill-sql's, which knows no context, and
+// makes tables before it looks whether they are there.
 type publisher struct {
-	pool           *pgxpool.Pool
-	autoInitialize bool
-	ctx            context.Context // done when it is closed
-	cancel         context.CancelFunc
+	pool         *pgxpool.Pool
+	tables       tables
+	topics       *topics
+	createTopics bool
+	closed       atomic.Bool
 }
 
 // Publish publishes one message after the other, and stops at the first that fails.
 func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 	for _, msg := range messages {
-		if err := p.publish(topic, msg); err != nil {
+		ctx, cancel := fresh.Context(msg.Context())
+		err := p.PublishBatch(ctx, []outbox.Outgoing{{Topic: topic, Message: msg}})[0]
+		cancel()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *publisher) publish(topic string, msg *message.Message) error {
-	ctx, cancel := fresh.Context(msg.Context())
-	defer cancel()
-	return p.PublishBatch(ctx, []outbox.Outgoing{{Topic: topic, Message: msg}})[0]
-}
-
-// PublishBatch publishes many messages at once, those of a key in order; see outbox.BatchPublisher.
+// PublishBatch publishes many messages in one transaction, if none is refused; see outbox.BatchPublisher.
 func (p *publisher) PublishBatch(ctx context.Context, batch []outbox.Outgoing) []error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(p.ctx, cancel)()
-	d := &dispatch{p: p, batch: batch, verdicts: make([]error, len(batch)), failed: map[string]bool{}}
-	all := make([]int, 0, len(batch))
-	refused, behind := map[int]error{}, map[string]bool{}
+	f := &flight{p: p, batch: batch, metadata: make([]string, len(batch)), verdicts: make([]error, len(batch)), failed: map[string]bool{}}
+	var all []int
 	for i := range batch {
-		key := batch[i].Key
-		if behind[key] {
-			d.verdicts[i] = outbox.ErrHeldBack
+		if f.hold(i) {
 			continue
 		}
-		if err := checkTopic(batch[i].Topic); err != nil {
-			refused[i], behind[key] = err, key != ""
+		if err := f.check(i); err != nil {
+			f.fail(i, err)
 			continue
 		}
 		all = append(all, i)
 	}
-	d.send(ctx, all)
-	for i, err := range refused {
-		if !d.held(i) { // by one that was sent
-			d.verdicts[i] = err
-		}
-	}
-	return d.verdicts
+	f.send(ctx, all)
+	return f.verdicts
 }
 
-// insert writes messages in one transaction, and creates missing tables if it may.
-func (p *publisher) insert(ctx context.Context, messages []outbox.Outgoing) error {
-	err := p.write(ctx, messages)
-	if sqlState(err) != undefinedTable {
-		return err
-	}
-	topics := map[string]bool{}
-	for i := range messages {
-		topics[messages[i].Topic] = true
-	}
-	if !p.autoInitialize {
-		if len(topics) == 1 {
-			return &UnknownTopicError{Topic: messages[0].Topic, err: err}
-		}
-		return err
-	}
-	for topic := range topics {
-		if err := createTables(ctx, p.pool, topic); err != nil {
-			return err
-		}
-	}
-	return p.write(ctx, messages)
-}
-
-// write sends the statements together, which makes them one transaction: pgx closes them with one Sync.
-func (p *publisher) write(ctx context.Context, messages []outbox.Outgoing) error {
-	b := &pgx.Batch{}
-	for i := range messages {
-		if err := queue(b, messages[i].Topic, messages[i].Message); err != nil {
-			return err
-		}
-	}
-	if err := p.pool.SendBatch(ctx, b).Close(); err != nil {
-		if p.ctx.Err() != nil {
-			return broker.ErrClosed
-		}
-		return fmt.Errorf("sql: %w", err)
-	}
-	return nil
-}
-
-// Close ends what is under way, which fails. It may be called twice.
+// Close lets what is under way end, and leaves the pool to the database. It may be called twice.
 func (p *publisher) Close() error {
-	p.cancel()
-	p.pool.Close()
+	p.closed.Store(true)
 	return nil
 }
 
-// dispatch is a batch on its way.
-type dispatch struct {
+// flight is a batch on its way.
+type flight struct {
 	p        *publisher
 	batch    []outbox.Outgoing
+	metadata []string
 	verdicts []error
 	failed   map[string]bool // keys
 }
 
-// held says whether an earlier message of the key failed, and gives the verdict then.
-func (d *dispatch) held(i int) bool {
-	held := d.failed[d.batch[i].Key]
+// check looks for what can be known without the server, and encodes the metadata.
+func (f *flight) check(i int) error {
+	if err := validateTopic(f.batch[i].Topic); err != nil {
+		return err
+	}
+	metadata := f.batch[i].Message.Metadata
+	for name, value := range metadata {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return &InvalidMetadataError{name}
+		}
+	}
+	if metadata == nil {
+		metadata = message.Metadata{} // null would be read as a map that nothing can be put into
+	}
+	text, err := json.Marshal(metadata)
+	f.metadata[i] = string(text)
+	return err
+}
+
+// hold says whether an earlier message of the key failed, and gives the verdict then.
+func (f *flight) hold(i int) bool {
+	held := f.failed[f.batch[i].Key]
 	if held {
-		d.verdicts[i] = outbox.ErrHeldBack
+		f.verdicts[i] = outbox.ErrHeldBack
 	}
 	return held
 }
 
-func (d *dispatch) fail(i int, err error) {
-	d.verdicts[i] = err
-	if key := d.batch[i].Key; key != "" {
-		d.failed[key] = true
+func (f *flight) fail(i int, err error) {
+	f.verdicts[i] = err
+	if key := f.batch[i].Key; key != "" {
+		f.failed[key] = true
 	}
 }
 
-// send writes messages, all or nothing. What is refused is sent again in halves, the first before the second, down to the
-// messages at fault. In an outage there is nothing to look for.
-func (d *dispatch) send(ctx context.Context, indices []int) {
-	var messages []outbox.Outgoing
-	var rest []int
-	for _, i := range indices {
-		if !d.held(i) {
-			rest, messages = append(rest, i), append(messages, d.batch[i])
+// send publishes messages in one transaction. If it is refused, it does so with each half, the second one without what is
+// behind a failure of the first.
+func (f *flight) send(ctx context.Context, part []int) {
+	var tried []int
+	for _, i := range part {
+		if !f.hold(i) {
+			tried = append(tried, i)
 		}
 	}
-	if len(rest) == 0 {
+	if len(tried) == 0 {
 		return
 	}
-	err := d.p.insert(ctx, messages)
+	err := f.p.insert(ctx, f, tried)
 	switch {
 	case err == nil:
-	case len(rest) == 1 || ctx.Err() != nil || errors.Is(err, broker.ErrClosed) || classify(err) == outbox.FailureOutage:
-		for _, i := range rest {
-			d.fail(i, err)
+	case len(tried) == 1 || isOutage(err) || ctx.Err() != nil:
+		for _, i := range tried {
+			f.fail(i, err)
 		}
 	default:
-		half := len(rest) / 2
-		d.send(ctx, rest[:half])
-		d.send(ctx, rest[half:])
+		half := len(tried) / 2
+		f.send(ctx, tried[:half])
+		f.send(ctx, tried[half:])
 	}
+}
+
+// insert makes tables that are missing, if it may.
+func (p *publisher) insert(ctx context.Context, f *flight, part []int) error {
+	err := p.transaction(ctx, f, part)
+	if sqlState(err) != undefinedTable || !p.createTopics {
+		return err
+	}
+	made := map[string]bool{}
+	for _, i := range part {
+		topic := f.batch[i].Topic
+		if made[topic] {
+			continue
+		}
+		made[topic] = true
+		if err := p.topics.createMessages(ctx, topic); err != nil {
+			return closedAs(err)
+		}
+	}
+	return p.transaction(ctx, f, part)
+}
+
+// transaction inserts all or nothing.
+func (p *publisher) transaction(ctx context.Context, f *flight, part []int) error {
+	if p.closed.Load() {
+		return broker.ErrClosed
+	}
+	var order []string
+	rows := map[string]*columns{}
+	for _, i := range part {
+		topic := f.batch[i].Topic
+		c := rows[topic]
+		if c == nil {
+			c = &columns{}
+			rows[topic] = c
+			order = append(order, topic)
+		}
+		msg := f.batch[i].Message
+		c.uuids, c.payloads, c.metadata = append(c.uuids, msg.UUID), append(c.payloads, msg.Payload), append(c.metadata, f.metadata[i])
+	}
+	// What is sent in one pgx.Batch is one transaction: up to the protocol's next Sync.
+	b := &pgx.Batch{}
+	b.Queue(durableStatement)
+	for _, topic := range order {
+		c := rows[topic]
+		b.Queue(strings.Replace(insertStatement, "{messages}", p.tables.messages(topic), 1), c.uuids, c.payloads, c.metadata)
+	}
+	err := p.pool.SendBatch(ctx, b).Close()
+	if err != nil && p.closed.Load() && sqlState(err) == "" {
+		return broker.ErrClosed // also for a connection that was being made, which the pool only cancels
+	}
+	return err
+}
+
+// columns are the rows for one table.
+type columns struct {
+	uuids    []string
+	payloads [][]byte
+	metadata []string
+}
+
+// closedAs gives broker.ErrClosed for a pool's that is closed.
+func closedAs(err error) error {
+	if errors.Is(err, puddle.ErrClosedPool) {
+		return broker.ErrClosed
+	}
+	return err
 }

@@ -2,11 +2,12 @@ package sql
 
 import (
 	"context"
-	stdsql "database/sql"
-	"fmt"
+	databasesql "database/sql"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill"
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -14,61 +15,61 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker"
 )
 
-const (
-	// resendInterval is between a nack and the next delivery.
-	resendInterval = 100 * time.Millisecond
-	// initializeTimeout bounds what has no context.
-	initializeTimeout = 30 * time.Second
-)
-
-// subscriber is watermill-sql's, with tables of ours. It has connections of its own, for as long as there are messages;
-// publishers must not wait for them.
+// subscriber is watermill-sql's, with tables made as the publisher does.
 type subscriber struct {
 	*wsql.Subscriber
-	db             *stdsql.DB
-	autoInitialize bool
+	settings *settings
+	topics   *topics
+	db       *databasesql.DB
+	ctx      context.Context // done after Close
+	cancel   context.CancelFunc
 
-	mu     sync.Mutex // watermill-sql's Close is not safe for concurrent use
+	mu     sync.Mutex // no Subscribe while Close begins
 	closed bool
+	once   sync.Once
+	err    error // Close's
 }
 
-func newSubscriber(s *settings) (*subscriber, error) {
-	db := stdlib.OpenDB(*s.pool.ConnConfig)
+// closeGrace is what a transaction may take to commit.
+const closeGrace = 2 * time.Second
+
+// createTimeout bounds the making of a topic's tables.
+const createTimeout = 30 * time.Second
+
+func newSubscriber(s *settings, topics *topics) (*subscriber, error) {
+	// Not of the publisher's pool: a subscription keeps its connection while it handles, and while it waits for its turn.
+	db := stdlib.OpenDB(*s.config.ConnConfig)
 	inner, err := wsql.NewSubscriber(db, wsql.SubscriberConfig{
-		ConsumerGroup: s.Group, SchemaAdapter: schema, OffsetsAdapter: offsets,
-		PollInterval: s.pollInterval, AckDeadline: &s.ackDeadline, ResendInterval: resendInterval,
+		ConsumerGroup: s.Group, AckDeadline: &s.ackDeadline, ResendInterval: s.resendInterval,
+		SchemaAdapter: s.tables.schemaAdapter(s.batchSize), OffsetsAdapter: s.tables.offsetsAdapter(),
+		BackoffManager: backoff{poll: s.pollInterval},
 	}, s.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("sql: %w", err)
+		_ = db.Close()
+		return nil, err
 	}
-	return &subscriber{Subscriber: inner, db: db, autoInitialize: s.autoInitialize}, nil
+	result := &subscriber{Subscriber: inner, settings: s, topics: topics, db: db}
+	result.ctx, result.cancel = context.WithCancel(context.Background())
+	return result, nil
 }
 
-// SubscribeInitialize creates the topic's tables, if it may.
-func (s *subscriber) SubscribeInitialize(topic string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), initializeTimeout)
-	defer cancel()
-	return s.initialize(ctx, topic)
-}
-
-func (s *subscriber) initialize(ctx context.Context, topic string) error {
-	if err := checkTopic(topic); err != nil || !s.autoInitialize {
-		return err
-	}
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("sql: %w", err)
-	}
-	defer func() { _ = conn.Close() }() // gives it back
-	return conn.Raw(func(driver any) error {
-		return createTables(ctx, driver.(*stdlib.Conn).Conn(), topic) //nolint:forcetypeassert // stdlib's database
-	})
-}
-
-// Subscribe gives the group's messages until ctx is done or the subscriber is closed. The server has to be there; when it
-// is away later, the subscriber waits for it.
+// Subscribe makes the topic's tables, if it may.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	if err := s.initialize(ctx, topic); err != nil {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	context.AfterFunc(ctx, func() { stop() })
+	messages, err := s.subscribe(ctx, topic)
+	if err != nil {
+		cancel()
+		if s.ctx.Err() != nil {
+			return nil, broker.ErrClosed
+		}
+	}
+	return messages, err
+}
+
+func (s *subscriber) subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if err := s.makeTables(ctx, topic); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -79,16 +80,54 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return s.Subscriber.Subscribe(ctx, topic)
 }
 
-// Close ends the subscriptions and waits for them. It may be called twice.
-func (s *subscriber) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	if err := s.Subscriber.Close(); err != nil {
-		return fmt.Errorf("sql: %w", err)
-	}
-	return s.db.Close()
+// SubscribeInitialize makes the topic's tables, if it may.
+func (s *subscriber) SubscribeInitialize(topic string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
+	defer cancel()
+	return s.makeTables(ctx, topic)
 }
+
+func (s *subscriber) makeTables(ctx context.Context, topic string) error {
+	if err := validateTopic(topic); err != nil || !s.settings.createTopics {
+		return err
+	}
+	return closedAs(s.topics.createAll(ctx, topic))
+}
+
+// Close ends the subscriptions, and waits for them. What is not acked then is delivered again. It may be called twice.
+func (s *subscriber) Close() error {
+	s.once.Do(func() {
+		// One that waits for its turn knows nothing of a Close. Its context is the last resort, for with it goes the
+		// transaction, and what was acked in it.
+		giveUp := time.AfterFunc(closeGrace, s.cancel)
+		defer giveUp.Stop()
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		err := s.Subscriber.Close()
+		s.cancel()
+		s.err = errors.Join(err, s.db.Close())
+	})
+	return s.err
+}
+
+// backoff is watermill-sql's, but that it knows what happens when the subscribers of a group take turns: the one who waited
+// is told that the row has changed, and begins again.
+type backoff struct{ poll time.Duration }
+
+// HandleError gives the time until the next look.
+func (b backoff) HandleError(logger watermill.LoggerAdapter, noMsg bool, err error) time.Duration {
+	switch {
+	case err != nil && class(sqlState(err)) == transactionRollback:
+		return 0
+	case err != nil:
+		logger.Error("sql: looking for messages", err, watermill.LogFields{"wait_time": retryWait})
+		return retryWait
+	case noMsg:
+		return b.poll
+	}
+	return 0
+}
+
+// retryWait is the time after an error until the next look.
+const retryWait = time.Second

@@ -67,9 +67,9 @@ var places = []place{
 		name: "sql", features: keeping,
 		shared: func(t testing.TB) string {
 			t.Helper()
-			return testdb.URL(t) + "&search_path=public&poll_interval=10ms"
+			return testdb.URL(t) + "&schema=public&poll_interval=20ms&resend_interval=5ms"
 		},
-		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return "no table: " + topic, "x" },
+		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic + "/", "x" },
 	},
 	{
 		name: "gochannel", features: keeping,
@@ -162,6 +162,16 @@ func (s *site) publisher(b broker.Broker) message.Publisher {
 		return batchGate{gate: g, batches: batches}
 	}
 	return g
+}
+
+// classify is the broker's; the outage of a stand-in is one, as a driver would say.
+func (s *site) classify(b broker.Broker) func(error) outbox.FailureKind {
+	return func(err error) outbox.FailureKind {
+		if errors.Is(err, errDown) {
+			return outbox.FailureOutage
+		}
+		return b.Classify(err)
+	}
 }
 
 type gate struct {

@@ -75,7 +75,7 @@ func tell(t *testing.T, s *site) {
 func newForwarder(t testing.TB, pool *pgxpool.Pool, s *site, b broker.Broker) *outbox.Forwarder {
 	t.Helper()
 	f, err := outbox.NewForwarder(pool, s.publisher(b), outbox.ForwarderConfig{
-		Workers: 2, PublishTimeout: 5 * time.Second, Classify: b.Classify,
+		Workers: 2, PublishTimeout: 5 * time.Second, Classify: s.classify(b),
 	}, nil)
 	require.NoError(t, err)
 	return f

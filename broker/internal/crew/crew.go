@@ -20,13 +20,13 @@ type Subscribers struct {
 // Join makes a subscriber of a group, and keeps it. Without a group it returns broker.ErrNoGroup, after Close
 // broker.ErrClosed.
 func (s *Subscribers) Join(group string, subscriber func() (message.Subscriber, error)) (message.Subscriber, error) {
-	if group == "" {
-		return nil, broker.ErrNoGroup
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return nil, broker.ErrClosed
+	case group == "":
+		return nil, broker.ErrNoGroup
 	}
 	made, err := subscriber()
 	if err != nil {
