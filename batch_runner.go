@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill"
 )
@@ -86,13 +87,13 @@ func (r *batchRunner) publish(rows []int) {
 // compose makes messages of rows. One that can't be made fails, and is the end of its key in this batch.
 func (r *batchRunner) compose(rows []int) (batch []Outgoing, sent []int) {
 	batch, sent = make([]Outgoing, 0, len(rows)), make([]int, 0, len(rows))
-	broken := map[string]bool{}
+	broken, now := map[string]bool{}, r.f.evidence.now()
 	for _, i := range rows {
 		row := &r.rows[i]
 		if broken[row.Key] {
 			continue
 		}
-		r.started(i)
+		r.started(i, now)
 		msg, err := forwardedMessage(row)
 		if err != nil {
 			r.end(i, err)
@@ -108,6 +109,7 @@ func (r *batchRunner) compose(rows []int) (batch []Outgoing, sent []int) {
 // judge notes the verdicts. A message counts as held back only behind a failed one: else nobody would ever look at it.
 func (r *batchRunner) judge(batch []Outgoing, sent []int, verdicts []error, failure error) {
 	failed := map[string]bool{}
+	r.batchLives.Store(failure == nil && slices.Contains(verdicts, nil))
 	for n, i := range sent {
 		err := failure
 		if err == nil {

@@ -37,6 +37,7 @@ type delivery struct {
 	nextBatch  cursor
 	failureRun atomic.Int32
 	maxRun     int32
+	batchLives atomic.Bool // the batch that is being judged has acknowledged messages, so that its failures are no run
 	halted     atomic.Bool
 
 	state []atomic.Int32
@@ -148,9 +149,9 @@ func (d *delivery) mayBegin() bool {
 	return true
 }
 
-// started notes that a publish begins.
-func (d *delivery) started(i int) {
-	d.since[i].Store(int64(d.f.evidence.now()))
+// started notes that a publish begins. Those of a batch begin at one time, so that they are given up together.
+func (d *delivery) started(i int, now time.Duration) {
+	d.since[i].Store(int64(now))
 	d.state[i].Store(publishStarted)
 }
 
@@ -187,7 +188,7 @@ func (d *delivery) report(i int, err error) {
 func (d *delivery) fail(i int, err error) {
 	d.errs[i] = err
 	d.state[i].Store(publishFailed)
-	if d.failureRun.Add(1) >= d.maxRun {
+	if d.failureRun.Add(1) >= d.maxRun && !d.batchLives.Load() {
 		d.halted.Store(true)
 	}
 }

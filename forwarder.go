@@ -25,6 +25,9 @@ var (
 		"pooler in transaction mode; set ListenDSN to a direct connection to the same database, or PollOnly")
 )
 
+// burstsPerSecond is in how many parts a second's messages may come, by a BatchPublisher under MaxPerSecond.
+const burstsPerSecond = 5
+
 // Forwarder moves committed messages from the outbox to a broker: each at least once, those of one key in order, each
 // settled only after the broker acknowledged that very message. Any number of forwarders, in any number of processes, may
 // share one outbox. All methods are safe for concurrent use.
@@ -92,7 +95,11 @@ func NewForwarder(pool *pgxpool.Pool, publisher message.Publisher, config Forwar
 		f.batches, _ = publisher.(BatchPublisher)
 	}
 	if config.MaxPerSecond > 0 {
-		f.limiter = rate.NewLimiter(rate.Limit(config.MaxPerSecond), 1)
+		burst := 1
+		if f.batches != nil { // else what may be sent while a batch is on its way would be lost
+			burst = max(1, int(config.MaxPerSecond/burstsPerSecond))
+		}
+		f.limiter = rate.NewLimiter(rate.Limit(config.MaxPerSecond), burst)
 	}
 	return f, nil
 }

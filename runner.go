@@ -53,7 +53,7 @@ func (r *runner) run() {
 // that message.
 func (r *runner) publish(i int) (ok bool) {
 	row := &r.rows[i]
-	r.started(i)
+	r.started(i, r.f.evidence.now())
 	err := errGoexit
 	defer func() {
 		if p := recover(); p != nil {

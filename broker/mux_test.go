@@ -95,21 +95,21 @@ func TestNoErrorHasThePassword(t *testing.T) {
 	m := broker.NewMux(&stub{schemes: []string{"s"}})
 	for _, url := range []string{
 		"hidden", "s:/ann:hidden@host", "other://ann:hidden@host", "s://ann:hidden%zz@host", "s://ann:hid%zzden@host/%zz", "s://ann:hidden@host?a=%zz",
-		"s://ann:hidden@host/\x7f", "s://ann:hidden@ho st\n",
+		"s://ann:hidden@host/\x7f", "s://ann:hidden/x@host:1", "s://ann:hidden#x@host:1", "s://ann:hidden?x@host:1", "s://ann:1/hidden@host",
+		"s://ann:1?hidden@host", "s://ann:1#hidden@host", "s://ann:hidden", "s://ann:hidden,host", "s://host:1#hidden",
 	} {
-		if err := open(m, url, broker.Options{}); err != nil {
-			require.NotContains(t, err.Error(), "hid", url)
-		} else {
-			require.Contains(t, url, "ho st", "only the driver looks at hosts")
-		}
+		err := open(m, url, broker.Options{})
+		require.Error(t, err, url)
+		require.NotContains(t, err.Error(), "hid", url)
 	}
 }
 
 func TestAHostMustHaveANameAndAPort(t *testing.T) {
-	for _, url := range []string{"s://:1", "s://a,,b", "s://a:", "s://[::1", "s://a:1:2"} {
+	for _, url := range []string{"s://:1", "s://a,,b", "s://a:", "s://[::1", "s://a:1:2", "s://a:0", "s://a:65536", "s://a:b"} {
 		u, err := broker.ParseURL(url)
-		require.NoError(t, err)
-		_, err = u.Addresses("9")
+		if err == nil {
+			_, err = u.Addresses("9")
+		}
 		var refused *broker.URLError
 		require.ErrorAs(t, err, &refused, url)
 		require.Equal(t, "host", refused.Part)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +32,10 @@ func ParseURL(raw string) (*URL, error) {
 		end = len(rest)
 	}
 	authority, tail := rest[:end], rest[end:]
+	// What looks like a host may be the beginning of a password with such a character: nobody must get to print it.
+	if strings.ContainsAny(tail, "@#") {
+		return nil, &URLError{"url", "it has an @ or # behind the hosts; special characters of a password must be escaped: / as %2F, # as %23, ? as %3F, @ as %40"}
+	}
 	user, hosts := "", authority
 	if at := strings.LastIndex(authority, "@"); at >= 0 {
 		user, hosts = authority[:at+1], authority[at+1:]
@@ -45,10 +50,26 @@ func ParseURL(raw string) (*URL, error) {
 	}
 	u := &URL{Scheme: parsed.Scheme, User: parsed.User.Username(), Path: strings.TrimPrefix(parsed.Path, "/"), query: query}
 	u.Password, _ = parsed.User.Password()
-	if hosts != "" {
-		u.Hosts = strings.Split(hosts, ",")
+	if hosts == "" {
+		return u, nil
+	}
+	u.Hosts = strings.Split(hosts, ",")
+	for _, host := range u.Hosts {
+		if !validPort(host) {
+			return nil, &URLError{"host", "a port must be a number from 1 to 65535; a : in a user's name or a password must be escaped as %3A"}
+		}
 	}
 	return u, nil
+}
+
+// validPort says whether a host has none, or one that can be.
+func validPort(host string) bool {
+	colon := strings.LastIndex(host, ":")
+	if colon < 0 || strings.HasSuffix(host, "]") {
+		return true
+	}
+	port, err := strconv.ParseUint(host[colon+1:], 10, 16)
+	return err == nil && port > 0
 }
 
 // withoutURL gives what net/url has against a URL, without the URL.

@@ -13,12 +13,15 @@ import (
 	"github.com/watermill-outbox/watermill-outbox/broker"
 )
 
-// refused says that a broker looked at a batch and did not want it, so that one of its records is to blame, if there are
-// several. See the error codes of Kafka's protocol guide.
-func refused(err error) bool {
+// refused says that a broker, or franz-go, looked at a batch and did not want it, so that one of its records may be to
+// blame: they are sent again one by one. See the error codes of Kafka's protocol guide.
+func refused(err error) bool { return final(err) || errors.Is(err, kerr.CorruptMessage) }
+
+// final says that the refusal of a record that was alone is for good. Not so a corrupt message, which the wire may have
+// made, nor an invalid timestamp: that is when it was sent, by the clock of this machine.
+func final(err error) bool {
 	for _, code := range []error{
-		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.CorruptMessage,
-		kerr.PolicyViolation, kerr.UnsupportedForMessageFormat,
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.PolicyViolation, kerr.UnsupportedForMessageFormat,
 	} {
 		if errors.Is(err, code) {
 			return true
@@ -36,7 +39,7 @@ func classify(err error) outbox.FailureKind {
 		code     *kerr.Error
 	)
 	switch {
-	case errors.As(err, &tooLarge), refused(err),
+	case errors.As(err, &tooLarge), final(err),
 		errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.TopicAuthorizationFailed):
 		return outbox.FailurePermanent
 	case errors.As(err, &unknown):

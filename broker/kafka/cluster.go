@@ -22,7 +22,7 @@ type cluster struct {
 
 func open(s settings) (*cluster, error) {
 	topics := &topics{fallback: s.maxBytes, strict: !s.createTopics, known: map[string]topic{}}
-	opts := append(s.clientOptions(), kgo.ProducerBatchMaxBytesFn(topics.batchBytes))
+	opts := s.clientOptions()
 	single, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
@@ -30,7 +30,7 @@ func open(s settings) (*cluster, error) {
 	topics.admin = kadm.NewClient(single)
 	return &cluster{settings: s, publisher: &publisher{
 		single: single, topics: topics,
-		batches: clients{opts: append(opts, kgo.ManualFlushing()), busy: map[*kgo.Client]bool{}},
+		batches: clients{opts: append(opts, kgo.ManualFlushing(), kgo.ProducerBatchMaxBytes(maxBatchBytes)), busy: map[*kgo.Client]bool{}},
 	}}, nil
 }
 

@@ -214,6 +214,28 @@ func TestALimitThatWasLoweredMeanwhileConvictsOnlyTheLargeOne(t *testing.T) {
 	require.Equal(t, []string{"0", "1"}, payloads(read(t, addr, topic), "a"))
 }
 
+// The way to mend a dead letter that was too large: raise the topic's limit, requeue. The limit that was told before must not
+// bury it again.
+func TestALimitThatWasRaisedMeanwhileCounts(t *testing.T) {
+	addr, _ := services.Kafka(t)
+	topic := newTopic(t, addr, nil)
+	b := open(t, addr, "compression=none", "")
+	large := strings.Repeat("x", 2<<20)
+	require.Error(t, publishBatch(t, b, outgoing(topic, "a", large))[0])
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	require.NoError(t, err)
+	defer client.Close()
+	limit := "5000000"
+	altered, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, topic)
+	require.NoError(t, err)
+	require.NoError(t, altered[0].Err)
+	deadline := time.Now().Add(patience)
+	for publishBatch(t, b, outgoing(topic, "a", large))[0] != nil {
+		require.True(t, time.Now().Before(deadline), "the new limit is never asked for")
+	}
+	require.NoError(t, b.Publisher().Publish(topic, outgoing(topic, "b", large).Message))
+}
+
 func TestAKeyThatChangesItsTopicIsNotInFlightOnBoth(t *testing.T) {
 	addr, _ := services.Kafka(t)
 	one, two := newTopic(t, addr, nil), newTopic(t, addr, nil)

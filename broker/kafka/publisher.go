@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -39,7 +40,7 @@ func (p *publisher) publish(topic string, msg *message.Message) error {
 	if err := p.look(ctx, topic); err != nil {
 		return err
 	}
-	r, err := p.record(topic, outbox.Key(msg), msg)
+	r, err := p.sized(ctx, topic, outbox.Key(msg), msg)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (p *publisher) publish(topic string, msg *message.Message) error {
 
 // PublishBatch publishes many messages at once, those of a key in order; see outbox.BatchPublisher.
 func (p *publisher) PublishBatch(ctx context.Context, batch []outbox.Outgoing) []error {
-	f := &flight{p: p, batch: batch, verdicts: make([]error, len(batch)), records: make([]*kgo.Record, len(batch)), failed: map[string]bool{}}
+	f := &flight{p: p, batch: batch, verdicts: make([]error, len(batch)), records: make([]*kgo.Record, len(batch)), failed: map[string]int{}}
 	if err := p.look(ctx, f.topics()...); err != nil {
 		for i := range f.verdicts {
 			f.verdicts[i] = err
@@ -66,8 +67,13 @@ func (p *publisher) PublishBatch(ctx context.Context, batch []outbox.Outgoing) [
 	}
 	for len(rest) > 0 {
 		var wave []int
-		wave, rest = f.wave(rest)
+		wave, rest = f.wave(ctx, rest)
 		f.send(ctx, wave)
+	}
+	for i, err := range f.verdicts { // one that can't be sent may have been found before an earlier one of its key failed
+		if err != nil {
+			f.hold(i)
+		}
 	}
 	return f.verdicts
 }
@@ -83,12 +89,26 @@ func (p *publisher) look(ctx context.Context, names ...string) error {
 	return p.topics.look(ctx, missing)
 }
 
-// record makes a record that its topic can take.
+// sized makes a record that its topic can take. A limit that was raised meanwhile must not bury a message: before one is
+// refused the broker is asked again.
+func (p *publisher) sized(ctx context.Context, topic, key string, msg *message.Message) (*kgo.Record, error) {
+	r, err := p.record(topic, key, msg)
+	var tooLarge *TooLargeError
+	if !errors.As(err, &tooLarge) || !p.topics.askAgain(topic) {
+		return r, err
+	}
+	if err := p.look(ctx, topic); err != nil {
+		return nil, err
+	}
+	return p.record(topic, key, msg)
+}
+
+// record makes a record, if it is not larger than its topic is known to take.
 func (p *publisher) record(topic, key string, msg *message.Message) (*kgo.Record, error) {
 	if err := checkTopic(topic); err != nil {
 		return nil, err
 	}
-	limit, err := p.topics.limit(topic)
+	limit, told, err := p.topics.limit(topic)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +116,7 @@ func (p *publisher) record(topic, key string, msg *message.Message) (*kgo.Record
 	if err != nil {
 		return nil, err
 	}
-	if bytes := size(r); bytes > limit {
+	if bytes := size(r); bytes > maxBatchBytes || told && bytes > limit {
 		return nil, &TooLargeError{Topic: topic, Bytes: bytes, Limit: limit}
 	}
 	return r, nil

@@ -14,6 +14,10 @@ import (
 const (
 	// topicsKept is how long what the broker said of a topic is believed.
 	topicsKept = 5 * time.Minute
+	// freshFor is how long a limit counts as just asked for, that many large messages don't ask for it one by one.
+	freshFor = time.Second
+	// guessKept is when it is asked again although it did not tell the limit the last time.
+	guessKept = 10 * time.Second
 	// unknownAfter is how long a topic has to be unknown until that counts as final: a broker that starts may not know its
 	// topics yet.
 	unknownAfter = 5 * time.Second
@@ -59,6 +63,7 @@ type topics struct {
 
 type topic struct {
 	limit   int
+	told    bool // by the broker; else it is a guess, by which nothing is refused
 	asked   time.Time
 	unknown time.Time // since when; zero: it is there
 }
@@ -90,9 +95,12 @@ func (t *topics) look(ctx context.Context, names []string) error {
 	defer t.mu.Unlock()
 	now := time.Now()
 	for _, name := range names {
+		if err := found[name].Err; err != nil && kerr.IsRetriable(err) && err != kerr.UnknownTopicOrPartition { //nolint:errorlint // a sentinel
+			continue // it says nothing about the topic
+		}
 		entry := topic{limit: t.fallback, asked: now}
 		if limit, ok := maxMessageBytes(configs, name); ok {
-			entry.limit = min(limit, maxBatchBytes)
+			entry.limit, entry.told = min(limit, maxBatchBytes), true
 		}
 		if found[name].Err == kerr.UnknownTopicOrPartition { //nolint:errorlint // a sentinel, never wrapped here
 			entry.unknown = now
@@ -124,31 +132,36 @@ func (t *topics) missing(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	entry, ok := t.known[name]
-	return !ok || !entry.unknown.IsZero() || time.Since(entry.asked) > topicsKept
+	kept := topicsKept
+	if !entry.told {
+		kept = guessKept
+	}
+	return !ok || !entry.unknown.IsZero() || time.Since(entry.asked) > kept
 }
 
-// limit gives the largest batch of a topic, or an *UnknownTopicError.
-func (t *topics) limit(name string) (int, error) {
+// limit gives the largest batch of a topic, and whether the broker has told it, or an *UnknownTopicError.
+func (t *topics) limit(name string) (bytes int, told bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	entry, ok := t.known[name]
 	if !ok {
-		return t.fallback, nil
+		return t.fallback, false, nil
 	}
 	if t.strict && !entry.unknown.IsZero() {
-		return 0, &UnknownTopicError{Topic: name, For: time.Since(entry.unknown)}
+		return 0, false, &UnknownTopicError{Topic: name, For: time.Since(entry.unknown)}
 	}
-	return entry.limit, nil
+	return entry.limit, entry.told, nil
 }
 
-// batchBytes is the size of the batches to make for a topic.
-func (t *topics) batchBytes(name string) int32 {
+// askAgain forgets what is known of a topic, unless that is so young that nobody need ask again, and says whether it did.
+func (t *topics) askAgain(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if entry, ok := t.known[name]; ok {
-		return int32(entry.limit) //nolint:gosec // at most maxBatchBytes
+	if time.Since(t.known[name].asked) < freshFor {
+		return false
 	}
-	return int32(t.fallback) //nolint:gosec // at most maxBatchBytes
+	delete(t.known, name)
+	return true
 }
 
 // forget makes the next batch ask again: the broker's answers contradict what is known.
