@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -17,13 +18,22 @@ type messageJSON struct {
 	Topic    string           `json:"topic,omitempty"`
 	Key      string           `json:"key,omitempty"`
 	Metadata message.Metadata `json:"metadata,omitempty"`
-	// Payload is text as a string, or any other JSON value, which stands for itself.
+	// Payload is text as a string, null for none (a tombstone), or any other JSON value, which stands for itself.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	// PayloadBase64 is there instead if the payload is no text.
 	PayloadBase64 []byte `json:"payload_base64,omitempty"`
 }
 
+var (
+	null         = json.RawMessage("null")
+	errNoPayload = errors.New("it is missing; null writes a message without one, a tombstone")
+)
+
 func (m *messageJSON) setPayload(payload []byte) error {
+	if payload == nil {
+		m.Payload = null
+		return nil
+	}
 	if !utf8.Valid(payload) {
 		m.PayloadBase64 = payload
 		return nil
@@ -38,8 +48,13 @@ func (m *messageJSON) setPayload(payload []byte) error {
 
 // payload gives what setPayload was given.
 func (m *messageJSON) payload() ([]byte, error) {
-	if m.Payload == nil {
+	switch {
+	case m.Payload == nil && m.PayloadBase64 == nil:
+		return nil, errNoPayload
+	case m.Payload == nil:
 		return m.PayloadBase64, nil
+	case bytes.Equal(m.Payload, null):
+		return nil, nil
 	}
 	if m.Payload[0] != '"' {
 		return m.Payload, nil

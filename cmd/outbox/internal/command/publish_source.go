@@ -115,15 +115,20 @@ func (f publishFlags) readLines(input io.Reader, give func(addressed) bool) erro
 }
 
 func (f publishFlags) parse(number int, line []byte) (addressed, error) {
-	var m messageJSON
-	if err := json.Unmarshal(line, &m); err != nil {
+	var m letterJSON // what dead list prints may be read as well
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&m); err != nil {
 		return addressed{}, fmt.Errorf("it is no message as JSON: %w", err)
+	}
+	if decoder.More() {
+		return addressed{}, errors.New("it is no message as JSON: there is more behind it")
 	}
 	payload, err := m.payload()
 	if err != nil {
 		return addressed{}, fmt.Errorf("payload: %w", err)
 	}
-	return f.message(number, m, payload), nil
+	return f.message(number, m.messageJSON, payload), nil
 }
 
 // message makes one of what a line says, and of what the flags say for all.

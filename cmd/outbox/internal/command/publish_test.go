@@ -49,6 +49,20 @@ func TestPublish(t *testing.T) {
 	require.Equal(t, 1, count(t, pool, `public.outbox WHERE metadata::text LIKE '%"a"%"b"%'`))
 }
 
+func TestPublishKeepsNullApartFromEmpty(t *testing.T) {
+	t.Parallel()
+	url, pool := database(t)
+	input := `{"topic": "t", "payload": null}` + "\n" + `{"topic": "t", "payload": ""}` + "\n" + `{"id": 7, "topic": "t", "payload": "x", "tail": true}`
+	newCall("publish", "--database", url, "--json-lines").stdin(input).ends(t, ExitOK)
+	require.Equal(t, 1, count(t, pool, "public.outbox WHERE payload IS NULL"))
+	require.Equal(t, 1, count(t, pool, "public.outbox WHERE payload = ''"))
+	var m messageJSON
+	require.NoError(t, m.setPayload(nil))
+	payload, err := m.payload()
+	require.NoError(t, err)
+	require.Nil(t, payload)
+}
+
 func TestPublishTellsTheLineThatIsRefused(t *testing.T) {
 	t.Parallel()
 	url, pool := database(t)
@@ -57,6 +71,9 @@ func TestPublishTellsTheLineThatIsRefused(t *testing.T) {
 	}{
 		"a topic that can't be stored": {`{"topic": "a\u0000b", "payload": 1}`, "line 3: topic: "},
 		"a uuid that can't be stored":  {`{"topic": "t", "uuid": "\u0000", "payload": 1}`, "line 3: uuid: "},
+		"no payload":                   {`{"topic": "t"}`, "line 3: payload: it is missing"},
+		"a misspelt field":             {`{"topic": "t", "paylod": 1}`, `line 3: it is no message as JSON: json: unknown field "paylod"`},
+		"two messages":                 {`{"topic": "t", "payload": 1} {}`, "line 3: it is no message as JSON"},
 		"no JSON":                      {`{"payload"`, "line 3: it is no message as JSON"},
 		"no topic":                     {`{"payload": 1}`, "line 3: topic: is empty"},
 	} {
