@@ -94,12 +94,6 @@ func TestPublishStopsAtTheFirstError(t *testing.T) {
 	err := b.Publisher().Publish("topic", outgoing("", "", "1").Message, outgoing("", "", "2").Message, bad.Message, outgoing("", "", "4").Message)
 	require.Equal(t, outbox.FailurePermanent, b.Classify(err), err)
 	require.Equal(t, []string{"1", "2"}, stored(t, pool, "topic"))
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	late := outgoing("", "", "5").Message
-	late.SetContext(ctx)
-	require.ErrorIs(t, b.Publisher().Publish("topic", late), context.Canceled)
 }
 
 // Some of what is refused is refused by the commit, and so after the statements' own answers.
