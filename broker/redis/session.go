@@ -41,6 +41,7 @@ type session struct {
 	mu     sync.Mutex
 	ended  bool
 	id     string // that of the message that was unmarshalled last
+	unsure bool   // a read failed: what the server had given out by then is this consumer's, and nobody has it
 	active sync.WaitGroup
 }
 
@@ -71,12 +72,49 @@ func (s *session) XReadGroup(ctx context.Context, args *redis.XReadGroupArgs) *r
 		return redis.NewXStreamSliceCmdResult(nil, redis.Nil)
 	}
 	defer s.active.Done()
+	if command := s.readAgain(ctx, args); command != nil {
+		return command
+	}
 	command := s.UniversalClient.XReadGroup(ctx, args)
+	if err := command.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		s.setUnsure(true)
+	}
 	if redis.HasErrorPrefix(command.Err(), "NOGROUP") && s.create(ctx) == nil {
 		command.SetErr(redis.Nil)
 	}
 	withIDs(command.Val())
 	return command
+}
+
+// readAgain reads what was given out by a read whose answer was lost, in its order, before anything newer; nil if there is
+// nothing of that.
+func (s *session) readAgain(ctx context.Context, args *redis.XReadGroupArgs) *redis.XStreamSliceCmd {
+	s.mu.Lock()
+	unsure := s.unsure
+	s.mu.Unlock()
+	if !unsure {
+		return nil
+	}
+	own := *args
+	own.Streams = []string{s.stream, "0"}
+	command := s.UniversalClient.XReadGroup(ctx, &own)
+	switch streams, err := command.Result(); {
+	case redis.HasErrorPrefix(err, "NOGROUP"):
+		return nil
+	case err != nil && !errors.Is(err, redis.Nil):
+		return command
+	case len(streams) == 0 || len(streams[0].Messages) == 0:
+		s.setUnsure(false)
+		return nil
+	}
+	withIDs(command.Val())
+	return command
+}
+
+func (s *session) setUnsure(unsure bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsure = unsure
 }
 
 // XClaim takes a message over.
