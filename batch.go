@@ -17,7 +17,7 @@ type Outgoing struct {
 
 // BatchPublisher is what the publisher of a Forwarder may be besides a message.Publisher: one that takes many messages at
 // once and has a verdict on each. A Forwarder then calls PublishBatch and not Publish, unless it has Middlewares. Those of
-// the packages below broker are.
+// the brokers in the packages below broker are.
 type BatchPublisher interface {
 	message.Publisher
 

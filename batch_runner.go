@@ -110,6 +110,7 @@ func (r *batchRunner) compose(rows []int) (batch []Outgoing, sent []int) {
 func (r *batchRunner) judge(batch []Outgoing, sent []int, verdicts []error, failure error) {
 	failed := map[string]bool{}
 	r.batchLives.Store(failure == nil && slices.Contains(verdicts, nil))
+	defer r.batchLives.Store(false) // it says nothing of the next one
 	for n, i := range sent {
 		err := failure
 		if err == nil {

@@ -27,9 +27,9 @@
 // behind that on the same partition, and the broker refuses what was in flight already, because its sequence numbers
 // would have a gap. So many messages of one key are in flight together, and still none overtakes a failed one.
 //
-// A message that is too large is refused before it is sent: the topic's max.message.bytes is asked for. It may be wrong for
-// a while after somebody changed it; the broker's own refusal is then traced to its message by sending those of the failed
-// batch again one by one.
+// A message that is too large is refused before it is sent: the topic's max.message.bytes is asked for, and once more before
+// a message is refused, since somebody may have raised it. Where the broker does not tell, and where it was lowered, the
+// broker's own refusal is traced to its message by sending those of the failed batch again one by one.
 //
 // # Failures
 //
