@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"testing"
 	"time"
 
@@ -184,8 +185,9 @@ func TestWhatSomebodysSQLWroteStopsNoTopic(t *testing.T) {
 		}
 		for _, row := range rows {
 			msg := next(t, messages)
-			row.want[outbox.KeyMetadata] = "k"
-			require.Equal(t, row.want, msg.Metadata, row.metadata)
+			want := maps.Clone(row.want) // the drivers run side by side
+			want[outbox.KeyMetadata] = "k"
+			require.Equal(t, want, msg.Metadata, row.metadata)
 			require.Nil(t, msg.Payload)
 			msg.Ack()
 		}

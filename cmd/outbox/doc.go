@@ -66,5 +66,5 @@
 //	3  the tables are missing or don't fit: run "outbox migrate up"
 //	4  "outbox status" found more than its limits allow
 //
-// After SIGTERM or SIGINT, forward and consume end with 0; a second signal ends any command at once.
+// After SIGTERM or SIGINT, forward and consume end with 0; another signal, a second or more later, ends any command at once.
 package main

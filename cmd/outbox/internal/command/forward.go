@@ -23,8 +23,8 @@ func (a *app) forward() *cobra.Command {
 	c := &cobra.Command{
 		Use: "forward", Short: "Forward messages to a broker", Args: cobra.NoArgs,
 		Long: `Forwards committed messages to a broker until it is told to stop, by SIGTERM or SIGINT: then the publishes in flight may
-end within close_timeout. A second signal ends it at once, as a crash would; nothing is lost by that, but some messages are
-sent again.
+end within close_timeout. Another signal, a second or more after the first, ends it at once, as a crash would; nothing is
+lost by that, but some messages are sent again.
 
 Any number of forwarders may share an outbox. An outage of database or broker is waited for. The database role needs what
 "outbox grants --role forwarder" gives, and no more; the pool's size is set as needed: workers + 1, and one to count.`,

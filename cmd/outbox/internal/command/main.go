@@ -1,10 +1,7 @@
 package command
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/mattn/go-isatty"
 
@@ -13,9 +10,8 @@ import (
 
 // Main runs the command of this process, with the brokers that it can open, and gives the exit code.
 func Main(brokers *broker.Mux) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignalled()
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	return Program{
 		Args: os.Args[1:], Environ: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
