@@ -56,7 +56,7 @@ func (d *DeadLetters) move(ctx context.Context, doing, statement string, filter 
 	}
 	if old > 0 {
 		d.logger.Info("Letters went back to the outbox that were published longer ago than an inbox remembers by default",
-			watermill.LogFields{"letters": old, "published_before": inboxMemory.String(), "outbox": d.schema.String()})
+			watermill.LogFields{"letters": old, "published_before": inboxMemory.String(), "table": d.schema.String()})
 	}
 	return moved, nil
 }

@@ -79,7 +79,7 @@ func NewForwarder(pool *pgxpool.Pool, publisher message.Publisher, config Forwar
 		pool:      pool,
 		publisher: publisher,
 		config:    config,
-		logger:    logger.With(watermill.LogFields{"outbox": config.Schema.String()}),
+		logger:    logger.With(watermill.LogFields{"table": config.Schema.String()}),
 		sql:       pgsql.Render(config.Schema.names()),
 		book:      claim.NewBook(),
 		evidence:  newEvidence(),

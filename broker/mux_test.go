@@ -105,7 +105,7 @@ func TestNoErrorHasThePassword(t *testing.T) {
 }
 
 func TestAHostMustHaveANameAndAPort(t *testing.T) {
-	for _, url := range []string{"s://:1", "s://a,,b", "s://a:", "s://[::1", "s://a:1:2", "s://a:0", "s://a:65536", "s://a:b"} {
+	for _, url := range []string{"s://:1", "s://a,,b", "s://a:", "s://[::1", "s://a:1:2", "s://a:0", "s://a:65536", "s://a:b", "s://", "s:///path"} {
 		u, err := broker.ParseURL(url)
 		if err == nil {
 			_, err = u.Addresses("9")
@@ -114,9 +114,4 @@ func TestAHostMustHaveANameAndAPort(t *testing.T) {
 		require.ErrorAs(t, err, &refused, url)
 		require.Equal(t, "host", refused.Part)
 	}
-	u, err := broker.ParseURL("s://")
-	require.NoError(t, err)
-	addresses, err := u.Addresses("9")
-	require.NoError(t, err)
-	require.Equal(t, []string{"localhost:9"}, addresses)
 }

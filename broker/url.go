@@ -85,14 +85,14 @@ func withoutURL(err error) string {
 	return "it can't be read"
 }
 
-// Addresses gives the hosts, each with a port: its own or the default one. No hosts are localhost.
+// Addresses gives the hosts, each with a port: its own or the default one. There must be a host: one that is missing is more
+// often a variable that was not set than a wish for localhost.
 func (u *URL) Addresses(defaultPort string) ([]string, error) {
-	hosts := u.Hosts
-	if len(hosts) == 0 {
-		hosts = []string{"localhost"}
+	if len(u.Hosts) == 0 {
+		return nil, &URLError{"host", "there is none; it must be as in " + u.Scheme + "://localhost:" + defaultPort}
 	}
-	addresses := make([]string, 0, len(hosts))
-	for _, host := range hosts {
+	addresses := make([]string, 0, len(u.Hosts))
+	for _, host := range u.Hosts {
 		name, port, err := net.SplitHostPort(host)
 		if err != nil {
 			name, port, err = net.SplitHostPort(host + ":" + defaultPort)

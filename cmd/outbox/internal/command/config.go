@@ -34,21 +34,22 @@ exit code is 2. With --connect it also asks whether database and broker can be r
 	}
 	a.settings(c, everything)
 	connect := c.Flags().Bool("connect", false, "connect to database and broker, and look at the tables")
-	asJSON := c.Flags().Bool("json", false, "print the mistakes as JSON")
+	asJSON := c.Flags().Bool("json", false, "print what is wrong as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		settings, err := a.load(c.Context(), config.Input{Database: true, Broker: true})
+		var problems []problem
+		if err == nil && *connect {
+			for _, o := range settings.Outboxes {
+				problems = append(problems, a.connect(c.Context(), o)...)
+			}
+		}
 		if *asJSON {
-			if err := a.printMistakes(err); err != nil {
+			if err := a.printMistakes(err, problems); err != nil {
 				return err
 			}
 		}
-		if err != nil {
-			return err
-		}
-		if *connect {
-			for _, o := range settings.Outboxes {
-				err = errors.Join(err, a.connect(c.Context(), o))
-			}
+		for _, p := range problems {
+			err = errors.Join(err, p)
 		}
 		if err != nil || *asJSON {
 			return err
@@ -58,8 +59,19 @@ exit code is 2. With --connect it also asks whether database and broker can be r
 	return c
 }
 
-// mistakeJSON is one of the mistakes.
+// problem is what keeps an outbox from being forwarded though its settings are right.
+type problem struct {
+	outbox, key string // key is database or broker
+	err         error
+}
+
+func (p problem) Error() string { return fmt.Sprintf("%s: %s: %v", p.outbox, p.key, p.err) }
+
+func (p problem) Unwrap() error { return p.err }
+
+// mistakeJSON is one of the mistakes or problems.
 type mistakeJSON struct {
+	Outbox string `json:"outbox,omitempty"`
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
@@ -68,38 +80,40 @@ type mistakeJSON struct {
 	Text   string `json:"text"`
 }
 
-func (a *app) printMistakes(err error) error {
+func (a *app) printMistakes(err error, problems []problem) error {
 	list := []mistakeJSON{}
 	var mistakes config.MistakesError
 	if errors.As(err, &mistakes) {
 		for _, m := range mistakes {
-			list = append(list, mistakeJSON{m.Origin.File, m.Origin.Line, m.Origin.Column, m.Origin.Name, m.Key, m.Text})
+			list = append(list, mistakeJSON{"", m.Origin.File, m.Origin.Line, m.Origin.Column, m.Origin.Name, m.Key, m.Text})
 		}
+	}
+	for _, p := range problems {
+		list = append(list, mistakeJSON{Outbox: p.outbox, Key: p.key, Text: p.err.Error()})
 	}
 	return a.printJSON(list)
 }
 
 // connect tells all that keeps an outbox from being forwarded.
-func (a *app) connect(ctx context.Context, o config.Outbox) error {
+func (a *app) connect(ctx context.Context, o config.Outbox) (problems []problem) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	var problems []error
 	pool, err := open(ctx, o, 1)
 	if err == nil {
 		err = outbox.CheckSchema(ctx, pool, o.Forwarder.Schema)
 		pool.Close()
 	}
 	if err != nil {
-		problems = append(problems, fmt.Errorf("%s: database: %w", o.Name, err))
+		problems = append(problems, problem{o.Name, "database", err})
 	}
 	opened, err := a.Brokers.Open(ctx, o.Broker, broker.Options{})
 	if err == nil {
 		err = errors.Join(opened.Ping(ctx), opened.Close())
 	}
 	if err != nil {
-		problems = append(problems, fmt.Errorf("%s: broker: %w", o.Name, err))
+		problems = append(problems, problem{o.Name, "broker", err})
 	}
-	return errors.Join(problems...)
+	return problems
 }
 
 func (a *app) configPrint() *cobra.Command {

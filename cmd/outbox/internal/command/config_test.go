@@ -64,10 +64,29 @@ func TestConfigCheckConnects(t *testing.T) {
 	require.NoError(t, closed.Close())
 	c = newCall("config", "check", "-c", file, "--connect").environ("OUTBOX_BROKER=ledger://"+closed.Addr().String()).ends(t, ExitFailure)
 	require.Contains(t, c.stderr.String(), "public.outbox: broker: ")
+	c = newCall("config", "check", "-c", file, "--connect", "--json").environ("OUTBOX_BROKER=ledger://"+closed.Addr().String()).ends(t, ExitFailure)
+	var list []mistakeJSON
+	require.NoError(t, json.Unmarshal([]byte(c.stdout.String()), &list))
+	require.Len(t, list, 1)
+	require.Equal(t, "public.outbox", list[0].Outbox)
+	require.Equal(t, "broker", list[0].Key)
+	require.Contains(t, list[0].Text, "connection refused")
 	c = newCall("config", "check", "-c", file, "--connect").
 		environ("OUTBOX_DATABASE=postgres://me:s3cr3t@"+closed.Addr().String()+"/x").ends(t, ExitFailure)
 	require.Contains(t, c.stderr.String(), "public.outbox: database: ")
 	require.NotContains(t, c.stderr.String(), "s3cr3t")
+}
+
+func TestAFlagThatAVariableReplacesIsTold(t *testing.T) {
+	t.Parallel()
+	const told = "--workers is not used: OUTBOX_WORKERS is set, and is stronger"
+	print := func(variable string, args ...string) string {
+		args = append([]string{"config", "print", "--workers", "3"}, args...)
+		return newCall(args...).environ("OUTBOX_WORKERS=" + variable).ends(t, ExitOK).stderr.String()
+	}
+	require.Equal(t, "outbox: "+told+"\n", print("7"))
+	require.Contains(t, print("7", "--log-format", "json"), `"level":"WARN","msg":"`+told+`"`)
+	require.Empty(t, print("3"))
 }
 
 func TestConfigExampleAndPrint(t *testing.T) {

@@ -30,6 +30,7 @@ broker has, and goes on where it has ended; do not use that of a service, which 
   outbox consume --broker nats://localhost:4222 --topic orders --count 1 --json | jq -r .payload`,
 	}
 	a.settings(c, named("broker"))
+	c.Flags().Lookup("broker").Usage = "URL of the broker to consume from"
 	a.selects(c)
 	topic := c.Flags().String("topic", "", "`topic` to subscribe to")
 	_ = c.MarkFlagRequired("topic") // it is there

@@ -84,10 +84,14 @@ func (a *app) deadMove(c *cobra.Command, m movement) *cobra.Command {
 		if *asJSON {
 			return a.printJSON(map[string]int64{"selected": int64(len(found.ids)), "touched": found.total, m.done: moved})
 		}
-		if *dry {
-			return a.print("Would be " + m.done + ": " + found.String() + ".\n")
+		rest := "."
+		if flags.Limit > 0 && len(found.ids) == flags.Limit {
+			rest = "; there may be more than --limit let through."
 		}
-		return a.print(screen.Count(moved, "letter") + " " + m.done + ".\n")
+		if *dry {
+			return a.print("Would be " + m.done + ": " + found.String() + rest + "\n")
+		}
+		return a.print(screen.Count(moved, "letter") + " " + m.done + rest + "\n")
 	}
 	return c
 }

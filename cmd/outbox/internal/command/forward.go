@@ -145,7 +145,7 @@ func (l *line) run(ctx context.Context, once bool, logger *slog.Logger) error {
 		err = l.forwarder.Run(ctx)
 	}
 	counts := l.hook.Counts()
-	logger.Info("Stopped", "forwarded", counts.Forwarded, "failed", counts.Failed, "dead", counts.Dead,
+	logger.Info("Stopped", "forwarded", counts.Forwarded, "failed_publishes", counts.Failed, "dead", counts.Dead,
 		"after", time.Since(began).Round(time.Millisecond).String())
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.outbox.Name, err)

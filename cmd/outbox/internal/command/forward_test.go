@@ -25,7 +25,7 @@ func TestForwardByAFile(t *testing.T) {
 	require.Equal(t, ExitOK, stop())
 	require.Equal(t, []string{"1", "2", "3"}, ledger.payloads())
 	require.Contains(t, c.stderr.String(), `msg=Forwarding outbox=public.outbox table="\"public\".\"outbox\"" broker=`+ledger.url+" workers=2\n")
-	require.Contains(t, c.stderr.String(), "msg=Stopped outbox=public.outbox forwarded=3 failed=0 dead=0")
+	require.Contains(t, c.stderr.String(), "msg=Stopped outbox=public.outbox forwarded=3 failed_publishes=0 dead=0")
 	require.Empty(t, c.stdout.String())
 }
 
@@ -99,7 +99,7 @@ func TestForwardShowsProgress(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		c := newCall("forward", "--database", url, "--broker", ledger.url, "--progress", "10ms")
 		c.Live = live
-		want := regexp.MustCompile(`msg=Progress outbox=public.outbox forwarded_per_second=\d+ forwarded=\d+ failed=0 ready=\d+ waiting=0 dead=0\n`)
+		want := regexp.MustCompile(`msg=Progress outbox=public.outbox forwarded_per_second=\d+ forwarded=\d+ failed_publishes=0 ready=\d+ waiting=0 dead=0\n`)
 		if live {
 			want = regexp.MustCompile(`public.outbox: \d+/s, \d+ forwarded, \d+ ready, 0 dead`)
 		}

@@ -181,7 +181,7 @@ func TestTheFirstSignalDrains(t *testing.T) {
 	p.says(t, "Stopping; publishes in flight may end")
 	open()
 	p.ends(t)
-	require.Contains(t, p.stderr.String(), fmt.Sprintf("msg=Stopped outbox=public.outbox forwarded=%d failed=0 dead=0", concurrency))
+	require.Contains(t, p.stderr.String(), fmt.Sprintf("msg=Stopped outbox=public.outbox forwarded=%d failed_publishes=0 dead=0", concurrency))
 	require.Len(t, ledger.all(), concurrency, "nothing else was begun")
 	require.Equal(t, messages-concurrency, count(t, pool, "public.outbox"))
 

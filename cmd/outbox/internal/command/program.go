@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/config"
@@ -78,6 +79,15 @@ func (a *app) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.screen, format+"\n", args...) // there is nowhere to tell that it failed
 }
 
+// warn is note where logs are for people, and a line of the log where they are for machines.
+func (a *app) warn(process config.Process, text string) {
+	if process.LogFormat == "json" {
+		a.logger(process).Warn(text)
+		return
+	}
+	a.note("outbox: %s", text)
+}
+
 // print writes to standard output.
 func (a *app) print(text string) error {
 	_, err := io.WriteString(a.Stdout, text)
@@ -103,8 +113,23 @@ is batch_size in the file, and OUTBOX_BATCH_SIZE. "outbox config example" prints
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.PersistentFlags().StringVarP(&a.file, "config", "c", "", "`file` with settings; that of "+config.FileVariable+" if not given")
 	group(root, a.migrate(), a.grants(), a.forward(), a.status(), a.dead(), a.publish(), a.consume(), a.config(), version())
+	root.SetFlagErrorFunc(hintAtFlag)
 	a.noteStart(root)
 	return root
+}
+
+// hintAtFlag adds the flag that was perhaps meant.
+func hintAtFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if name := nearest.Name(unknown.GetSpecifiedName(), known); name != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, name)
+	}
+	return err
 }
 
 // noteStart lets each command note that it has begun: what cobra refuses before that is a mistake in the command line.

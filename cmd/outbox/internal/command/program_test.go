@@ -25,7 +25,7 @@ func TestExitCodes(t *testing.T) {
 		{ExitOK, "", []string{"status", "--database", url, "--max-dead", "0", "--max-age", "1000h"}},
 		{ExitUsage, "unknown command", []string{"forwrad"}},
 		{ExitUsage, `did you mean "list"?`, []string{"dead", "lst"}},
-		{ExitUsage, "unknown flag: --databse", []string{"status", "--databse", url}},
+		{ExitUsage, "unknown flag: --databse; did you mean --database?", []string{"status", "--databse", url}},
 		{ExitUsage, "unknown command", []string{"status", "public.outbox"}},
 		{ExitUsage, "database: it is missing; set it in the file, by --database or by OUTBOX_DATABASE", []string{"status"}},
 		{ExitUsage, "--watch: -1s must be positive", []string{"status", "--database", url, "--watch", "-1s"}},

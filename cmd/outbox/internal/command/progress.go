@@ -103,7 +103,7 @@ func (m *meter) look() reading {
 
 func (r reading) attributes() []any {
 	attributes := []any{
-		"outbox", r.name, "forwarded_per_second", int64(r.rate), "forwarded", r.counts.Forwarded, "failed", r.counts.Failed,
+		"outbox", r.name, "forwarded_per_second", int64(r.rate), "forwarded", r.counts.Forwarded, "failed_publishes", r.counts.Failed,
 	}
 	if r.stats != nil {
 		waiting := r.stats.Delayed + r.stats.Retrying + r.stats.Parked

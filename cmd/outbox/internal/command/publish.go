@@ -52,6 +52,7 @@ The database role needs what "outbox grants --role writer" gives.`,
 	c.Flags().StringVar(&f.topic, "topic", "", "`topic` to forward to")
 	c.Flags().StringVar(&f.key, "key", "", "ordering `key`; none asks for no order")
 	c.Flags().StringToStringVar(&f.metadata, "metadata", nil, "`name=value`; may be repeated")
+	c.Flags().Lookup("metadata").DefValue = "" // pflag writes [], which is not what to type
 	c.Flags().BoolVar(&f.one, "one", false, "all of the input is one message")
 	c.Flags().BoolVar(&f.lines, "json-lines", false, "each line is an object")
 	asJSON := c.Flags().Bool("json", false, "print the number as JSON")

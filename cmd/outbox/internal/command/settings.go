@@ -77,8 +77,14 @@ func (a *app) selects(c *cobra.Command) {
 func (a *app) load(ctx context.Context, needs config.Input) (*config.Config, error) {
 	needs.File, needs.Flags, needs.Environ, needs.Brokers = a.file, a.flags, a.Environ, a.Brokers
 	c, err := config.Load(ctx, needs)
-	if err != nil || a.only == "" {
-		return c, err
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range c.Overridden {
+		a.warn(c.Process, line)
+	}
+	if a.only == "" {
+		return c, nil
 	}
 	var names []string
 	for _, o := range c.Outboxes {

@@ -49,6 +49,9 @@ With --max-dead or --max-age it exits with 4 when there is more: for a check tha
 	allowed := limits{}
 	c.Flags().Int64Var(&allowed.dead, "max-dead", -1, "exit with 4 if an outbox has more dead letters")
 	c.Flags().DurationVar(&allowed.age, "max-age", -1, "exit with 4 if a message has waited longer")
+	for _, limit := range []string{"max-dead", "max-age"} {
+		c.Flags().Lookup(limit).DefValue = "no limit"
+	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *watch < 0 {
 			return usage(fmt.Sprintf("--watch: %v must be positive", *watch))

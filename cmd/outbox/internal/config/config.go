@@ -13,6 +13,8 @@ import (
 type Config struct {
 	Process
 	Outboxes []Outbox
+	// Overridden has a line for each flag that a variable replaces by something else: who typed it expects that it is used.
+	Overridden []string
 }
 
 // Process is what is set for the whole process.

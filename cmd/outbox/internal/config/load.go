@@ -37,7 +37,7 @@ func Load(ctx context.Context, in Input) (*Config, error) {
 	if !readable { // what is missing may be there
 		return nil, wrong.sorted()
 	}
-	config := &Config{}
+	config := &Config{Overridden: overridden(in.Flags, environment)}
 	sections := content.outboxes
 	if len(sections) == 0 {
 		sections = []section{{at: Origin{File: in.fileName()}}}
@@ -100,6 +100,18 @@ func checkLayer(layer Layer, wrong *mistakes) {
 			wrong.add(setting.Origin, keyAt(setting.Origin, f.Name), "%v", err)
 		}
 	}
+}
+
+// overridden tells of the flags that are not used. The values may be secrets.
+func overridden(flags, environment Layer) (lines []string) {
+	for _, f := range Fields {
+		flag, given := flags[f.Name]
+		variable, set := environment[f.Name]
+		if given && set && flag.Text != variable.Text {
+			lines = append(lines, flag.Origin.Name+" is not used: "+variable.Origin.Name+" is set, and is stronger")
+		}
+	}
+	return lines
 }
 
 // keyAt leaves out a name that the origin has already.
