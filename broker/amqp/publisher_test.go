@@ -5,7 +5,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -15,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
 )
 
 func TestFormatIsWatermillAMQPs(t *testing.T) {
@@ -167,32 +166,7 @@ func TestPublishStopsAtTheFirstError(t *testing.T) {
 }
 
 func TestPublishRacesClose(t *testing.T) {
-	onServer(t, func(t *testing.T, url string) {
-		b, name := open(t, url+"?groups=g", ""), topic()
-		var publishers sync.WaitGroup
-		started := make(chan struct{}, 8)
-		for range 8 {
-			publishers.Go(func() {
-				for first := true; ; first = false {
-					err := b.Publisher().Publish(name, message.NewMessage(watermill.NewUUID(), nil))
-					if err != nil {
-						require.ErrorIs(t, err, broker.ErrClosed)
-						require.Equal(t, outbox.FailureOutage, b.Classify(err))
-						return
-					}
-					if first {
-						started <- struct{}{}
-					}
-				}
-			})
-		}
-		for range 8 {
-			<-started
-		}
-		require.NoError(t, b.Close())
-		publishers.Wait()
-		require.ErrorIs(t, b.Ping(t.Context()), broker.ErrClosed)
-	})
+	onServer(t, func(t *testing.T, url string) { brokertest.PublishRacesClose(t, open(t, url+"?groups=g", ""), topic()) })
 }
 
 func TestNobodyMayConnect(t *testing.T) {

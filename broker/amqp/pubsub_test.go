@@ -9,8 +9,8 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/amqp"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
 )
 
 func TestUniversalSuite(t *testing.T) {
@@ -34,23 +34,7 @@ func TestUniversalSuite(t *testing.T) {
 }
 
 func TestMessageArrivesAsItWas(t *testing.T) {
-	onServer(t, func(t *testing.T, url string) {
-		b, name := open(t, url+"?groups=g", "g"), topic()
-		msg := message.NewMessage("an id of its own", []byte("\x00\xff\r\n"))
-		msg.Metadata.Set("kind", "ünï")
-		msg.Metadata.Set("", "without a name")
-		require.NoError(t, b.Publisher().Publish(name, msg, message.NewMessage("nil", nil)))
-
-		_, messages := subscribe(t, b, name)
-		got := receive(t, messages)
-		require.True(t, msg.Equals(got))
-		require.True(t, got.Ack())
-		got = receive(t, messages)
-		require.Equal(t, "nil", got.UUID)
-		require.Empty(t, got.Payload)
-		require.Empty(t, got.Metadata)
-		require.True(t, got.Ack())
-	})
+	onServer(t, func(t *testing.T, url string) { brokertest.ArrivesAsItWas(t, open(t, url+"?groups=g", "g"), topic()) })
 }
 
 func TestGroups(t *testing.T) {
@@ -63,54 +47,20 @@ func TestGroups(t *testing.T) {
 		_, emails := subscribe(t, open(t, url, "emails"), name)
 		require.Equal(t, []string{"1", "2", "3", "4"}, receiveAll(t, emails, 4), "messages wait for a group of the URL")
 
-		_, one := subscribe(t, open(t, url, "bills"), name)
-		first := receive(t, one)
-		_, two := subscribe(t, open(t, url, "bills"), name)
-		second := receive(t, two)
-		got := []string{string(first.Payload), string(second.Payload)}
-		require.True(t, first.Ack())
-		require.True(t, second.Ack())
-		for len(got) < 4 {
-			select {
-			case msg := <-one:
-				got = append(got, string(msg.Payload))
-				require.True(t, msg.Ack())
-			case msg := <-two:
-				got = append(got, string(msg.Payload))
-				require.True(t, msg.Ack())
-			case <-time.After(patience):
-				require.FailNow(t, "no message")
-			}
-		}
-		require.ElementsMatch(t, []string{"1", "2", "3", "4"}, got, "a group shares")
+		bills := func() <-chan *message.Message { return brokertest.Messages(t, open(t, url, "bills"), name) }
+		brokertest.GroupShares(t, bills(), bills(), "1", "2", "3", "4")
 	})
 }
 
 func TestNack(t *testing.T) {
 	onServer(t, func(t *testing.T, url string) {
-		b, name := open(t, url+"?nack_delay=1ms&groups=g", "g"), topic()
-		require.Equal(t, []error{nil, nil}, batch(t, b, outgoing(name, "k", "1"), outgoing(name, "k", "2")))
-		_, messages := subscribe(t, b, name)
-		for range 3 {
-			msg := receive(t, messages)
-			require.Equal(t, "1", string(msg.Payload))
-			require.True(t, msg.Nack())
-		}
-		require.Equal(t, []string{"1", "2"}, receiveAll(t, messages, 2))
+		brokertest.NackedComesAgain(t, open(t, url+"?nack_delay=1ms&groups=g", "g"), topic())
 	})
 }
 
 func TestClosedSubscriptionGivesBackInOrder(t *testing.T) {
 	onServer(t, func(t *testing.T, url string) {
-		name := topic()
-		b := open(t, url+"?groups=g&prefetch=2", "g")
-		require.Equal(t, []error{nil, nil, nil}, batch(t, b, outgoing(name, "k", "1"), outgoing(name, "k", "2"), outgoing(name, "k", "3")))
-		s, messages := subscribe(t, b, name)
-		require.Equal(t, "1", string(receive(t, messages).Payload))
-		require.NoError(t, s.Close())
-
-		_, messages = subscribe(t, b, name)
-		require.Equal(t, []string{"1", "2", "3"}, receiveAll(t, messages, 3))
+		brokertest.ClosedGivesBackInOrder(t, open(t, url+"?groups=g&prefetch=2", "g"), topic())
 	})
 }
 
@@ -200,16 +150,5 @@ func TestUnrouted(t *testing.T) {
 }
 
 func TestSubscriberNeedsAGroupAndAnOpenBroker(t *testing.T) {
-	b := open(t, "amqp://", "")
-	_, err := b.Subscriber()
-	require.ErrorIs(t, err, broker.ErrNoGroup)
-	b = open(t, "amqp://", "g")
-	s, err := b.Subscriber()
-	require.NoError(t, err)
-	require.NoError(t, b.Close())
-	_, err = s.Subscribe(t.Context(), topic())
-	require.ErrorIs(t, err, broker.ErrClosed)
-	_, err = b.Subscriber()
-	require.ErrorIs(t, err, broker.ErrClosed)
-	require.ErrorIs(t, b.Publisher().Publish(topic(), message.NewMessage("1", nil)), broker.ErrClosed)
+	brokertest.SubscriberNeedsAGroupAndAnOpenBroker(t, amqp.Driver{}, "amqp://localhost")
 }

@@ -14,51 +14,17 @@ import (
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/broker/gochannel"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
 	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
 )
 
-// patience is how long a test waits for a condition. It is not an assertion about time.
-const patience = time.Minute
+const patience = brokertest.Patience
+
+var subscribe, next, read = brokertest.Messages, brokertest.Receive, brokertest.ReceiveAll
 
 func open(t testing.TB, name, group string) broker.Broker {
 	t.Helper()
-	b, err := broker.NewMux(gochannel.Driver{}).Open(t.Context(), "gochannel://"+name, broker.Options{Group: group})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close()) })
-	return b
-}
-
-func subscribe(t testing.TB, b broker.Broker, topic string) <-chan *message.Message {
-	t.Helper()
-	s, err := b.Subscriber()
-	require.NoError(t, err)
-	out, err := s.Subscribe(t.Context(), topic)
-	require.NoError(t, err)
-	return out
-}
-
-// next gives the next message, which is not acked yet.
-func next(t testing.TB, from <-chan *message.Message) *message.Message {
-	t.Helper()
-	select {
-	case msg, ok := <-from:
-		require.True(t, ok)
-		return msg
-	case <-time.After(patience):
-		require.FailNow(t, "no message")
-		return nil
-	}
-}
-
-// read acks as many messages and gives their payloads.
-func read(t testing.TB, from <-chan *message.Message, n int) (payloads []string) {
-	t.Helper()
-	for range n {
-		msg := next(t, from)
-		payloads = append(payloads, string(msg.Payload))
-		require.True(t, msg.Ack())
-	}
-	return payloads
+	return brokertest.Open(t, gochannel.Driver{}, "gochannel://"+name, group)
 }
 
 func publish(t testing.TB, b broker.Broker, topic, key string, payloads ...string) {
@@ -261,17 +227,12 @@ func TestAClosedOneRefuses(t *testing.T) {
 }
 
 func TestURLs(t *testing.T) {
-	for url, part := range map[string]string{
+	brokertest.RefusesURLs(t, gochannel.Driver{}, map[string]string{
 		"gochannel://a,b":              "host",
 		"gochannel://a/b":              "path",
 		"gochannel://a?max_messages=0": "max_messages",
 		"gochannel://a?max_mesages=1":  "max_mesages",
-	} {
-		_, err := broker.NewMux(gochannel.Driver{}).Open(t.Context(), url, broker.Options{})
-		var wrong *broker.URLError
-		require.ErrorAs(t, err, &wrong)
-		require.Equal(t, part, wrong.Part)
-	}
+	})
 	_, err := open(t, "", "").Subscriber()
 	require.ErrorIs(t, err, broker.ErrNoGroup)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
@@ -16,21 +15,20 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
 	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
 	"github.com/watermill-outbox/watermill-outbox/internal/services"
 	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
 )
 
-// patience is how long a test waits for a condition. It is not an assertion about time.
-const patience = 60 * time.Second
+const patience = brokertest.Patience
+
+var publishBatch, outgoing = brokertest.PublishBatch, brokertest.Outgoing
 
 // open opens a Kafka, with parameters and a group that may be empty.
 func open(t testing.TB, addr, parameters, group string) broker.Broker {
 	t.Helper()
-	b, err := broker.NewMux(kafka.Driver{}).Open(t.Context(), "kafka://"+addr+"?"+parameters, broker.Options{Group: group})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close()) })
-	return b
+	return brokertest.Open(t, kafka.Driver{}, "kafka://"+addr+"?"+parameters, group)
 }
 
 // newTopic makes a topic with four partitions and some settings.
@@ -43,19 +41,6 @@ func newTopic(t testing.TB, addr string, config map[string]*string) string {
 	_, err = kadm.NewClient(client).CreateTopic(t.Context(), 4, 1, config, name)
 	require.NoError(t, err)
 	return name
-}
-
-func outgoing(topic, key, payload string) outbox.Outgoing {
-	msg := message.NewMessage(watermill.NewULID(), []byte(payload))
-	outbox.SetKey(msg, key)
-	return outbox.Outgoing{Topic: topic, Key: key, Message: msg}
-}
-
-func publishBatch(t testing.TB, b broker.Broker, batch ...outbox.Outgoing) []error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	return b.Publisher().(outbox.BatchPublisher).PublishBatch(ctx, batch)
 }
 
 // read gives the records that topics have by now, in the order of their partitions.

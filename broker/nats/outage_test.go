@@ -14,6 +14,7 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
 	"github.com/watermill-outbox/watermill-outbox/broker/nats"
 	"github.com/watermill-outbox/watermill-outbox/internal/services"
 	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
@@ -104,7 +105,7 @@ func TestWhatWasInFlightIsThereOnce(t *testing.T) {
 }
 
 func TestNobodyListensOrAnswers(t *testing.T) {
-	for name, address := range map[string]string{"closed": closedPort(t), "silent": silent(t)} {
+	for name, address := range map[string]string{"closed": brokertest.ClosedPort(t), "silent": silent(t)} {
 		logger := watermill.NewCaptureLogger()
 		b, err := broker.NewMux(nats.Driver{}).Open(t.Context(), "nats://user:s3cret@"+address, broker.Options{Logger: logger})
 		require.NoError(t, err)

@@ -65,15 +65,6 @@ func with(nats *server.Server, user string) string {
 	return fmt.Sprintf("nats://%s@%s", user, nats.Addr())
 }
 
-// closedPort gives an address at which nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
-}
-
 // silent gives an address that takes connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()

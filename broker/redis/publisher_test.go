@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill-redisstream/pkg/redisstream"
 	"github.com/ThreeDotsLabs/watermill/message"
 	client "github.com/redis/go-redis/v9"
@@ -16,6 +14,8 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
+	"github.com/watermill-outbox/watermill-outbox/broker/redis"
 )
 
 func TestFormatIsWatermillRedisstreams(t *testing.T) {
@@ -122,83 +122,28 @@ func TestMaxlen(t *testing.T) {
 	require.EqualValues(t, 1000, c.XLen(t.Context(), whole).Val())
 }
 
-// A server that takes connections and says nothing.
 func TestBatchReturnsSoonAfterItsContext(t *testing.T) {
-	address, heard := silent(t)
-	b := open(t, "redis://"+address+"?timeout=1h", "")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan []error)
-	go func() {
-		done <- b.Publisher().(outbox.BatchPublisher).PublishBatch(ctx, []outbox.Outgoing{outgoing("t", "k", "1"), outgoing("t", "k", "2")})
-	}()
-	<-heard
-	cancel()
-	select {
-	case errs := <-done:
-		require.ErrorIs(t, errs[0], context.Canceled)
-		require.Equal(t, outbox.FailureOutage, b.Classify(errs[0]))
-		require.ErrorIs(t, errs[1], outbox.ErrHeldBack)
-	case <-time.After(patience):
-		require.FailNow(t, "it does not return")
-	}
+	brokertest.BatchReturnsSoonAfterItsContext(t, redis.Driver{}, "redis")
 }
 
 func TestPublishRacesClose(t *testing.T) {
-	b, name := open(t, server(t), ""), topic()
-	var publishers sync.WaitGroup
-	started := make(chan struct{}, 8)
-	for range 8 {
-		publishers.Go(func() {
-			for first := true; ; first = false {
-				err := b.Publisher().Publish(name, message.NewMessage(watermill.NewUUID(), nil))
-				if err != nil {
-					require.ErrorIs(t, err, broker.ErrClosed)
-					require.Equal(t, outbox.FailureOutage, b.Classify(err))
-					return
-				}
-				if first {
-					started <- struct{}{}
-				}
-			}
-		})
-	}
-	for range 8 {
-		<-started
-	}
-	require.NoError(t, b.Close())
-	publishers.Wait()
-	require.ErrorIs(t, b.Ping(t.Context()), broker.ErrClosed)
+	brokertest.PublishRacesClose(t, open(t, server(t), ""), topic())
 }
 
 func TestNobodyListens(t *testing.T) {
-	b := open(t, "redis://somebody:pa55word@"+refusing(t), "g")
-	err := b.Publisher().Publish("t", message.NewMessage("1", nil))
-	require.Equal(t, outbox.FailureOutage, b.Classify(err))
-	require.NotContains(t, err.Error(), "pa55word")
-	err = b.Ping(t.Context())
-	require.ErrorContains(t, err, "redis: ping: ")
-	require.NotContains(t, err.Error(), "pa55word")
-	s, err := b.Subscriber()
-	require.NoError(t, err)
-	_, err = s.Subscribe(t.Context(), "t")
-	require.Equal(t, outbox.FailureOutage, b.Classify(err))
-	require.NotContains(t, err.Error(), "pa55word")
+	const password = "pa55word"
+	brokertest.NobodyListens(t, redis.Driver{}, "redis://somebody:"+password+"@"+brokertest.ClosedPort(t), password, "redis: ping: ")
 }
 
 func TestURL(t *testing.T) {
-	for url, part := range map[string]string{
+	brokertest.RefusesURLs(t, redis.Driver{}, map[string]string{
 		"redis://a,b":                "host",
 		"redis://localhost/db":       "path",
 		"redis://localhost/-1":       "path",
 		"redis://localhost?maxlen=x": "maxlen",
 		"redis://localhost?maxlenn=": "maxlenn",
 		"redis://localhost?timeout=": "timeout",
-	} {
-		_, err := mux().Open(t.Context(), url, broker.Options{})
-		var refused *broker.URLError
-		require.ErrorAs(t, err, &refused, url)
-		require.Equal(t, part, refused.Part, url)
-	}
+	})
 	c := raw(t, server(t))
 	if options := c.Options(); !strings.HasPrefix(options.Addr, ":") {
 		b, name := open(t, "redis://"+options.Addr+"/3", ""), topic()

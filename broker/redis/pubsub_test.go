@@ -10,7 +10,8 @@ import (
 	client "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
+	"github.com/watermill-outbox/watermill-outbox/broker/redis"
 )
 
 func TestUniversalSuite(t *testing.T) {
@@ -34,21 +35,7 @@ func TestUniversalSuite(t *testing.T) {
 }
 
 func TestMessageArrivesAsItWas(t *testing.T) {
-	b, name := open(t, server(t), "g"), topic()
-	msg := message.NewMessage("an id of its own", []byte("\x00\xff\r\n"))
-	msg.Metadata.Set("kind", "ünï")
-	msg.Metadata.Set("", "without a name")
-	require.NoError(t, b.Publisher().Publish(name, msg, message.NewMessage("nil", nil)))
-
-	_, messages := subscribe(t, b, name)
-	got := receive(t, messages)
-	require.True(t, msg.Equals(got))
-	require.True(t, got.Ack())
-	got = receive(t, messages)
-	require.Equal(t, "nil", got.UUID)
-	require.Empty(t, got.Payload)
-	require.Empty(t, got.Metadata)
-	require.True(t, got.Ack())
+	brokertest.ArrivesAsItWas(t, open(t, server(t), "g"), topic())
 }
 
 func TestGroups(t *testing.T) {
@@ -60,51 +47,16 @@ func TestGroups(t *testing.T) {
 	_, emails := subscribe(t, open(t, url, "emails"), name)
 	require.Equal(t, []string{"1", "2", "3", "4"}, receiveAll(t, emails, 4), "a new group begins with the oldest")
 
-	_, one := subscribe(t, open(t, url, "bills"), name)
-	_, two := subscribe(t, open(t, url, "bills"), name)
-	var got []string
-	first, second := receive(t, one), receive(t, two)
-	for _, msg := range []*message.Message{first, second} {
-		got = append(got, string(msg.Payload))
-		require.True(t, msg.Ack())
-	}
-	for len(got) < 4 {
-		select {
-		case msg := <-one:
-			got = append(got, string(msg.Payload))
-			require.True(t, msg.Ack())
-		case msg := <-two:
-			got = append(got, string(msg.Payload))
-			require.True(t, msg.Ack())
-		case <-time.After(patience):
-			require.FailNow(t, "no message")
-		}
-	}
-	require.ElementsMatch(t, []string{"1", "2", "3", "4"}, got, "a group shares")
+	bills := func() <-chan *message.Message { return brokertest.Messages(t, open(t, url, "bills"), name) }
+	brokertest.GroupShares(t, bills(), bills(), "1", "2", "3", "4")
 }
 
 func TestNack(t *testing.T) {
-	b, name := open(t, server(t)+"?nack_delay=1ms", "g"), topic()
-	require.Equal(t, []error{nil, nil}, batch(t, b, outgoing(name, "k", "1"), outgoing(name, "k", "2")))
-	_, messages := subscribe(t, b, name)
-	for range 3 {
-		msg := receive(t, messages)
-		require.Equal(t, "1", string(msg.Payload))
-		require.True(t, msg.Nack())
-	}
-	require.Equal(t, []string{"1", "2"}, receiveAll(t, messages, 2))
+	brokertest.NackedComesAgain(t, open(t, server(t)+"?nack_delay=1ms", "g"), topic())
 }
 
 func TestClosedSubscriptionHandsBackInOrder(t *testing.T) {
-	url, name := server(t), topic()
-	b := open(t, url, "g")
-	require.Equal(t, []error{nil, nil, nil}, batch(t, b, outgoing(name, "k", "1"), outgoing(name, "k", "2"), outgoing(name, "k", "3")))
-	s, messages := subscribe(t, b, name)
-	require.Equal(t, "1", string(receive(t, messages).Payload))
-	require.NoError(t, s.Close())
-
-	_, messages = subscribe(t, b, name)
-	require.Equal(t, []string{"1", "2", "3"}, receiveAll(t, messages, 3))
+	brokertest.ClosedGivesBackInOrder(t, open(t, server(t), "g"), topic())
 }
 
 func TestAckJustBeforeCloseCounts(t *testing.T) {
@@ -179,15 +131,5 @@ func TestForeignEntryEndsNothing(t *testing.T) {
 }
 
 func TestSubscriberNeedsAGroupAndAnOpenBroker(t *testing.T) {
-	b := open(t, server(t), "")
-	_, err := b.Subscriber()
-	require.ErrorIs(t, err, broker.ErrNoGroup)
-	b = open(t, server(t), "g")
-	s, err := b.Subscriber()
-	require.NoError(t, err)
-	require.NoError(t, b.Close())
-	_, err = s.Subscribe(t.Context(), topic())
-	require.ErrorIs(t, err, broker.ErrClosed)
-	_, err = b.Subscriber()
-	require.ErrorIs(t, err, broker.ErrClosed)
+	brokertest.SubscriberNeedsAGroupAndAnOpenBroker(t, redis.Driver{}, server(t))
 }

@@ -16,6 +16,7 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
 	"github.com/watermill-outbox/watermill-outbox/broker/stdout"
 )
 
@@ -142,14 +143,9 @@ func TestAnErrorOfTheOutputIsAnErrorAndTheNextLineIsWhole(t *testing.T) {
 }
 
 func TestWhatItRefuses(t *testing.T) {
-	for url, part := range map[string]string{
+	brokertest.RefusesURLs(t, stdout.Driver{}, map[string]string{
 		"stdout://host": "host", "stdout:///path": "host", "stdout://?format=xml": "format", "stdout://?forma=text": "forma",
-	} {
-		_, err := broker.NewMux(stdout.Driver{}).Open(t.Context(), url, broker.Options{})
-		var wrong *broker.URLError
-		require.ErrorAs(t, err, &wrong)
-		require.Equal(t, part, wrong.Part)
-	}
+	})
 	var out bytes.Buffer
 	b := open(t, "stdout://", &out)
 	_, err := b.Subscriber()
