@@ -188,3 +188,15 @@ func TestPublishRacesClose(t *testing.T) {
 		require.ErrorIs(t, b.Publisher().Publish(topic, message.NewMessage("3", nil)), broker.ErrClosed)
 	}
 }
+
+func TestATopicsNameThatKafkaCannotHaveIsPermanent(t *testing.T) {
+	addr, _ := services.Kafka(t)
+	b := open(t, addr, "", "")
+	for _, name := range []string{"", ".", "..", "a b", "a/b", "ü", "a\n", strings.Repeat("a", 250)} {
+		err := publishBatch(t, b, outgoing(name, "", "1"))[0]
+		require.True(t, outbox.IsPermanent(err), "%q: %v", name, err)
+		require.ErrorContains(t, err, "1 to 249 letters")
+	}
+	long := testdb.Random("aZ.9-_")
+	require.NoError(t, publishBatch(t, b, outgoing(long+strings.Repeat("x", 249-len(long)), "", "1"))[0])
+}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/bits"
-	"regexp"
+	"strings"
 
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -13,11 +13,15 @@ import (
 	outbox "github.com/watermill-outbox/watermill-outbox"
 )
 
-// topicName is what Kafka takes as one (Topic.validate of its sources): at most 249 of these characters.
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+// maxTopicName is Kafka's; like the characters, from Topic.validate of its sources.
+const maxTopicName = 249
 
+// checkTopic is called for each message, which is why it does without a regular expression: that took a tenth of the time.
 func checkTopic(name string) error {
-	if !topicName.MatchString(name) || name == "." || name == ".." {
+	foreign := strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
+	})
+	if foreign || name == "" || len(name) > maxTopicName || name == "." || name == ".." {
 		return outbox.Permanent(fmt.Errorf("kafka: topic %.260q: it must be 1 to 249 letters, digits, dots, underscores and hyphens", name))
 	}
 	return nil

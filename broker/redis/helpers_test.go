@@ -56,5 +56,3 @@ func inStream(t testing.TB, c *client.Client, topic string) (payloads []string) 
 	}
 	return payloads
 }
-
-func mux() *broker.Mux { return broker.NewMux(redis.Driver{}) }

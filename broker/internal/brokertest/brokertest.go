@@ -87,7 +87,7 @@ func ReceiveAll(t testing.TB, messages <-chan *message.Message, n int) (payloads
 // Silent gives the address of a server that says nothing, and closes heard when it has heard something.
 func Silent(t testing.TB) (address string, heard <-chan struct{}) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	first := make(chan struct{})
@@ -107,7 +107,7 @@ func Silent(t testing.TB) (address string, heard <-chan struct{}) {
 // ClosedPort gives an address where nobody listens.
 func ClosedPort(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	return listener.Addr().String()

@@ -80,13 +80,13 @@ func TestConfigCheckConnects(t *testing.T) {
 func TestAFlagThatAVariableReplacesIsTold(t *testing.T) {
 	t.Parallel()
 	const told = "--workers is not used: OUTBOX_WORKERS is set, and is stronger"
-	print := func(variable string, args ...string) string {
+	printed := func(variable string, args ...string) string {
 		args = append([]string{"config", "print", "--workers", "3"}, args...)
-		return newCall(args...).environ("OUTBOX_WORKERS=" + variable).ends(t, ExitOK).stderr.String()
+		return newCall(args...).environ("OUTBOX_WORKERS="+variable).ends(t, ExitOK).stderr.String()
 	}
-	require.Equal(t, "outbox: "+told+"\n", print("7"))
-	require.Contains(t, print("7", "--log-format", "json"), `"level":"WARN","msg":"`+told+`"`)
-	require.Empty(t, print("3"))
+	require.Equal(t, "outbox: "+told+"\n", printed("7"))
+	require.Contains(t, printed("7", "--log-format", "json"), `"level":"WARN","msg":"`+told+`"`)
+	require.Empty(t, printed("3"))
 }
 
 func TestConfigExampleAndPrint(t *testing.T) {
