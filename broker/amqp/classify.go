@@ -1,16 +1,13 @@
 package amqp
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 	"slices"
 
 	"github.com/rabbitmq/amqp091-go"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/reach"
 )
 
 // Codes of the server that are about one topic, and such that are about nobody's message.
@@ -28,16 +25,14 @@ func (*opened) Classify(err error) outbox.FailureKind { return classify(err) }
 func classify(err error) outbox.FailureKind {
 	var connect *connectError
 	var blocked *blockedError
-	var network net.Error
 	var answer *amqp091.Error
 	switch {
 	case err == nil:
 		return outbox.FailureUnknown
 	case outbox.IsPermanent(err):
 		return outbox.FailurePermanent
-	case errors.As(err, &connect), errors.As(err, &blocked), errors.As(err, &network),
-		isAny(err, broker.ErrClosed, outbox.ErrHeldBack, errRejected, errInterrupted, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
-			context.DeadlineExceeded, context.Canceled):
+	case errors.As(err, &connect), errors.As(err, &blocked), reach.Failed(err),
+		isAny(err, outbox.ErrHeldBack, errRejected, errInterrupted):
 		return outbox.FailureOutage
 	case errors.As(err, &answer) && slices.Contains(outageCodes, answer.Code):
 		return outbox.FailureOutage

@@ -186,3 +186,13 @@ func TestNobodyMayConnect(t *testing.T) {
 		}
 	})
 }
+
+func TestTLS(t *testing.T) {
+	onServer(t, func(t *testing.T, url string) {
+		uri, err := amqp091.ParseURI(url)
+		require.NoError(t, err)
+		a := brokertest.NewAuthority(t)
+		address := brokertest.TLSProxy(t, a.Server(t), net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)))
+		brokertest.SpeaksTLS(t, amqp.Driver{}, "amqps://"+uri.Username+":"+uri.Password+"@"+address, a, "&groups=g")
+	})
+}

@@ -1,16 +1,13 @@
 package kafka
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/reach"
 )
 
 // refused says that a broker, or franz-go, looked at a batch and did not want it, so that one of its records may be to
@@ -35,7 +32,6 @@ func classify(err error) outbox.FailureKind {
 	var (
 		tooLarge *TooLargeError
 		unknown  *UnknownTopicError
-		network  net.Error
 		code     *kerr.Error
 	)
 	switch {
@@ -49,8 +45,7 @@ func classify(err error) outbox.FailureKind {
 		return outbox.FailureOfMessage
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return outbox.FailureUnknown
-	case errors.As(err, &network), errors.As(err, &code), errors.Is(err, errUnanswered), errors.Is(err, io.EOF),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, broker.ErrClosed),
+	case reach.Failed(err), errors.As(err, &code), errors.Is(err, errUnanswered),
 		errors.Is(err, kgo.ErrClientClosed), errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries):
 		return outbox.FailureOutage
 	}

@@ -18,6 +18,7 @@ import (
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
 	"github.com/watermill-outbox/watermill-outbox/broker/kafka"
 	"github.com/watermill-outbox/watermill-outbox/internal/services"
 	"github.com/watermill-outbox/watermill-outbox/internal/testdb"
@@ -199,4 +200,12 @@ func TestATopicsNameThatKafkaCannotHaveIsPermanent(t *testing.T) {
 	}
 	long := testdb.Random("aZ.9-_")
 	require.NoError(t, publishBatch(t, b, outgoing(long+strings.Repeat("x", 249-len(long)), "", "1"))[0])
+}
+
+func TestTLS(t *testing.T) {
+	a := brokertest.NewAuthority(t)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.AllowAutoTopicCreation(), kfake.TLS(a.Server(t)))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	brokertest.SpeaksTLS(t, kafka.Driver{}, "kafka+tls://"+cluster.ListenAddrs()[0], a, "")
 }

@@ -1,16 +1,13 @@
 package nats
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/reach"
 )
 
 // codeHeadersTooLarge is JSStreamHeaderExceedsMaximumErr of nats-server's errors.json, which the client does not name: all
@@ -27,7 +24,6 @@ func classify(err error) outbox.FailureKind {
 	var (
 		unknown *UnknownTopicError
 		api     *jetstream.APIError
-		network net.Error
 		without *NotConnectedError
 	)
 	switch {
@@ -43,9 +39,8 @@ func classify(err error) outbox.FailureKind {
 			return outbox.FailureOutage
 		}
 		return outbox.FailureUnknown
-	case errors.As(err, &without), errors.As(err, &network), refused(err),
-		is(err, broker.ErrClosed, io.EOF, context.DeadlineExceeded, context.Canceled,
-			client.ErrConnectionClosed, client.ErrConnectionDraining, client.ErrConnectionReconnecting, client.ErrDisconnected,
+	case errors.As(err, &without), reach.Failed(err), refused(err),
+		is(err, client.ErrConnectionClosed, client.ErrConnectionDraining, client.ErrConnectionReconnecting, client.ErrDisconnected,
 			client.ErrNoServers, client.ErrNoResponders, client.ErrTimeout, client.ErrStaleConnection, client.ErrReconnectBufExceeded,
 			client.ErrMaxConnectionsExceeded, client.ErrMaxAccountConnectionsExceeded,
 			jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs):

@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
+	"github.com/watermill-outbox/watermill-outbox/broker/nats"
 	"github.com/watermill-outbox/watermill-outbox/internal/services"
 )
 
@@ -77,4 +79,10 @@ func silent(t *testing.T) string {
 func within(t *testing.T, f func() bool) {
 	t.Helper()
 	require.Eventually(t, f, patience, tick)
+}
+
+func TestTLS(t *testing.T) {
+	a := brokertest.NewAuthority(t)
+	address := serve(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), TLSConfig: a.Server(t)}).Addr()
+	brokertest.SpeaksTLS(t, nats.Driver{}, "nats+tls://"+address.String(), a, "")
 }

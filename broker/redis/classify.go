@@ -1,17 +1,14 @@
 package redis
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/reach"
 )
 
 // The first words of a server's errors: see redis/src/server.c, createSharedObjects.
@@ -28,16 +25,13 @@ func (*opened) Classify(err error) outbox.FailureKind { return classify(err) }
 
 func classify(err error) outbox.FailureKind {
 	var answer redis.Error
-	var network net.Error
 	switch {
 	case err == nil:
 		return outbox.FailureUnknown
 	case outbox.IsPermanent(err):
 		return outbox.FailurePermanent
-	case isAny(err, broker.ErrClosed, outbox.ErrHeldBack, errReplicas, errNoAnswer, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
-		context.DeadlineExceeded, context.Canceled, redis.ErrClosed, redis.ErrPoolExhausted, redis.ErrPoolTimeout):
-		return outbox.FailureOutage
-	case errors.As(err, &network):
+	case reach.Failed(err),
+		isAny(err, outbox.ErrHeldBack, errReplicas, errNoAnswer, redis.ErrClosed, redis.ErrPoolExhausted, redis.ErrPoolTimeout):
 		return outbox.FailureOutage
 	case errors.As(err, &answer):
 		return classifyAnswer(answer.Error())

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/brokertest"
+	"github.com/watermill-outbox/watermill-outbox/broker/redis"
 	"github.com/watermill-outbox/watermill-outbox/internal/services"
 )
 
@@ -115,4 +117,9 @@ func TestForwarderStartsBeforeItsBroker(t *testing.T) {
 			return b.Publisher().Publish("t", message.NewMessage("1", []byte("1"))) == nil
 		}, patience, 10*time.Millisecond)
 	})
+}
+
+func TestTLS(t *testing.T) {
+	a := brokertest.NewAuthority(t)
+	brokertest.SpeaksTLS(t, redis.Driver{}, "rediss://"+brokertest.TLSProxy(t, a.Server(t), raw(t, server(t)).Options().Addr), a, "")
 }

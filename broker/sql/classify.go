@@ -1,16 +1,13 @@
 package sql
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
-	"github.com/watermill-outbox/watermill-outbox/broker"
+	"github.com/watermill-outbox/watermill-outbox/broker/internal/reach"
 )
 
 // SQLSTATEs, and classes of them; see PostgreSQL's appendix A.
@@ -57,10 +54,7 @@ func (b *database) classify(err error) outbox.FailureKind {
 
 // isOutage says that no message is at fault.
 func isOutage(err error) bool {
-	var (
-		network net.Error
-		connect *pgconn.ConnectError
-	)
+	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) { // whatever the server said: nobody gets in
 		return true
 	}
@@ -68,7 +62,5 @@ func isOutage(err error) bool {
 		return code == readOnlyTransaction || slices.Contains(outageClasses, class(code))
 	}
 	// pgx's own word for a connection that it found closed is only to be told by SafeToRetry.
-	return errors.As(err, &network) || pgconn.SafeToRetry(err) || errors.Is(err, broker.ErrClosed) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return reach.Failed(err) || pgconn.SafeToRetry(err)
 }
