@@ -109,12 +109,9 @@ func (b *opened) Subscriber() (message.Subscriber, error) {
 func (b *opened) Ping(ctx context.Context) error {
 	live, err := b.publisher.link.get(ctx)
 	if err != nil {
-		return fmt.Errorf("amqp: ping: %w", err)
+		return err
 	}
-	if err := live.refusal(); err != nil {
-		return fmt.Errorf("amqp: ping: %w", err)
-	}
-	return nil
+	return live.refusal()
 }
 
 func (b *opened) Close() error {

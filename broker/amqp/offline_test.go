@@ -17,7 +17,7 @@ func TestBatchReturnsSoonAfterItsContext(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	const password = "pa55word"
 	url := "amqp://somebody:" + password + "@" + brokertest.ClosedPort(t) + "," + brokertest.ClosedPort(t)
-	brokertest.NobodyListens(t, amqp.Driver{}, url, password, "amqp: ping: ")
+	brokertest.NobodyListens(t, amqp.Driver{}, url, password, "amqp: connecting: ")
 	s, err := open(t, url, "g").Subscriber()
 	require.NoError(t, err)
 	require.Error(t, s.(message.SubscribeInitializer).SubscribeInitialize("t"))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
@@ -50,9 +51,17 @@ func (c *cluster) Classify(err error) outbox.FailureKind { return classify(err) 
 // Ping asks any broker for its answer.
 func (c *cluster) Ping(ctx context.Context) error {
 	if err := c.publisher.single.Ping(ctx); err != nil {
-		return fmt.Errorf("kafka: %w", err)
+		return fmt.Errorf("kafka: %w", withHint(err))
 	}
 	return nil
+}
+
+// withHint says what the protocol only hints at.
+func withHint(err error) error {
+	if errors.Is(err, kerr.IllegalSaslState) {
+		return fmt.Errorf("%w (this listener takes no user: leave user and password out, or use another port)", err)
+	}
+	return err
 }
 
 // Close closes the publisher and the subscribers.

@@ -77,7 +77,7 @@ func (t *topics) look(ctx context.Context, names []string) error {
 	defer cancel()
 	found, err := t.admin.ListTopics(ctx, names...)
 	if err != nil {
-		return fmt.Errorf("kafka: asking for topics: %w", err)
+		return fmt.Errorf("kafka: asking for topics: %w", withHint(err))
 	}
 	var present []string
 	for _, name := range names {
