@@ -152,3 +152,13 @@ func TestUnrouted(t *testing.T) {
 func TestSubscriberNeedsAGroupAndAnOpenBroker(t *testing.T) {
 	brokertest.SubscriberNeedsAGroupAndAnOpenBroker(t, amqp.Driver{}, "amqp://localhost")
 }
+
+func TestQuorumQueues(t *testing.T) {
+	onServer(t, func(t *testing.T, url string) {
+		url += "?nack_delay=1ms&groups=g&queue_type=quorum"
+		t.Run("arrives", func(t *testing.T) { brokertest.ArrivesAsItWas(t, open(t, url, "g"), topic()) })
+		t.Run("nacked", func(t *testing.T) { brokertest.NackedComesAgain(t, open(t, url, "g"), topic()) })
+		t.Run("given back", func(t *testing.T) { brokertest.ClosedGivesBackInOrder(t, open(t, url, "g"), topic()) })
+		t.Run("given back prefetched", func(t *testing.T) { brokertest.ClosedGivesBackInOrder(t, open(t, url+"&prefetch=2", "g"), topic()) })
+	})
+}
