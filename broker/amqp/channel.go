@@ -30,6 +30,7 @@ func (e *UnroutedError) Error() string {
 var (
 	errRejected    = errors.New("amqp: a queue has rejected it, which is full")
 	errInterrupted = errors.New("amqp: the server closed the channel because of something else")
+	errUnexplained = errors.New("amqp: the server closed the channel because of one of the messages")
 )
 
 // parcel is a message ready to be sent.
@@ -133,8 +134,8 @@ func (c *channel) collect(parcels []parcel, errs []error) {
 
 var maxSize = regexp.MustCompile(`max size (\d+)`)
 
-// explain finds out whom a channel's end is about. The server names the exchange, or the size that is allowed; all others were
-// only in its way.
+// explain finds out whom a channel's end is about. The server may name the exchange, or the size that is allowed; all others
+// were only in its way. If it names nothing, that is known of a message that was alone.
 func (c *channel) explain(parcels []parcel, errs []error) {
 	if c.reason == nil {
 		c.reason = amqp091.ErrClosed
@@ -144,12 +145,12 @@ func (c *channel) explain(parcels []parcel, errs []error) {
 	}
 	for i := range parcels {
 		if errs[i] != nil && !errors.Is(errs[i], context.Canceled) && !errors.Is(errs[i], context.DeadlineExceeded) {
-			errs[i] = c.verdict(&parcels[i])
+			errs[i] = c.verdict(&parcels[i], len(parcels) == 1)
 		}
 	}
 }
 
-func (c *channel) verdict(p *parcel) error {
+func (c *channel) verdict(p *parcel, alone bool) error {
 	limit := 0
 	if found := maxSize.FindStringSubmatch(c.reason.Reason); found != nil && c.reason.Code == amqp091.PreconditionFailed {
 		limit, _ = strconv.Atoi(found[1])
@@ -161,10 +162,12 @@ func (c *channel) verdict(p *parcel) error {
 	case about && c.reason.Code == amqp091.AccessRefused:
 		return outbox.Permanent(&topicError{p.topic, c.reason})
 	case about && c.reason.Code == amqp091.NotFound:
-		c.live.forget(p.topic)
 		return &topicError{p.topic, c.reason}
+	case alone || c.reason == amqp091.ErrClosed || c.live.IsClosed(): // with the connection it is about nobody
 	case limit > 0 || c.reason.Code == amqp091.AccessRefused || c.reason.Code == amqp091.NotFound:
 		return errInterrupted
+	default:
+		return errUnexplained
 	}
 	return fmt.Errorf("amqp: publishing to %q: %w", p.topic, c.reason)
 }

@@ -32,7 +32,7 @@ func classify(err error) outbox.FailureKind {
 	case outbox.IsPermanent(err):
 		return outbox.FailurePermanent
 	case errors.As(err, &connect), errors.As(err, &blocked), reach.Failed(err),
-		isAny(err, outbox.ErrHeldBack, errRejected, errInterrupted):
+		isAny(err, outbox.ErrHeldBack, errRejected, errInterrupted, errUnexplained):
 		return outbox.FailureOutage
 	case errors.As(err, &answer) && slices.Contains(outageCodes, answer.Code):
 		return outbox.FailureOutage

@@ -30,6 +30,11 @@ func marshal(out *outbox.Outgoing, frameSize int) (amqp091.Publishing, error) {
 	if _, taken := out.Message.Metadata[wamqp.DefaultMessageUUIDHeaderKey]; taken {
 		return refuse("metadata %s is where the UUID goes", wamqp.DefaultMessageUUIDHeaderKey)
 	}
+	for _, name := range []string{"CC", "BCC"} {
+		if _, taken := out.Message.Metadata[name]; taken {
+			return refuse("metadata %s is RabbitMQ's own, for more routing keys; use another name", name)
+		}
+	}
 	publishing, err := wamqp.DefaultMarshaler{}.Marshal(out.Message)
 	if err != nil {
 		return refuse("%w", err)

@@ -3,6 +3,7 @@ package amqp_test
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -124,11 +125,22 @@ func TestDeletedExchangeIsMadeAgain(t *testing.T) {
 		b, name, c := open(t, url+"?groups=g", ""), topic(), raw(t, url)
 		require.NoError(t, batch(t, b, outgoing(name, "", "1"))[0])
 		require.NoError(t, c.ExchangeDelete(name, false, false))
-		err := batch(t, b, outgoing(name, "", "2"))[0]
-		require.ErrorContains(t, err, "NOT_FOUND")
-		require.Equal(t, outbox.FailureUnknown, b.Classify(err))
-		require.NoError(t, batch(t, b, outgoing(name, "", "3"))[0])
-		require.Equal(t, []string{"1", "3"}, inQueue(t, c, name+"_g"))
+		other := topic()
+		require.Equal(t, make([]error, 3), batch(t, b, outgoing(name, "", "2"), outgoing(other, "", "x"), outgoing(name, "", "3")))
+		require.ElementsMatch(t, []string{"1", "2", "3"}, inQueue(t, c, name+"_g"))
+		require.Equal(t, []string{"x"}, slices.Compact(inQueue(t, c, other+"_g")))
+	})
+}
+
+func TestDeletedQueueOfAGroupIsMadeAgainByThePublisher(t *testing.T) {
+	onServer(t, func(t *testing.T, url string) {
+		b, name, other, c := open(t, url+"?groups=g", ""), topic(), topic(), raw(t, url)
+		require.Equal(t, make([]error, 2), batch(t, b, outgoing(name, "", "1"), outgoing(other, "", "1")))
+		_, err := c.QueueDelete(name+"_g", false, false, false)
+		require.NoError(t, err)
+		require.Equal(t, make([]error, 2), batch(t, b, outgoing(name, "", "2"), outgoing(other, "", "2")))
+		require.Equal(t, []string{"2"}, inQueue(t, c, name+"_g"))
+		require.Equal(t, []string{"1", "2"}, inQueue(t, c, other+"_g"))
 	})
 }
 
@@ -142,7 +154,7 @@ func TestWhatAMQPHasNoFormFor(t *testing.T) {
 		}
 		fits := set("k", strings.Repeat("x", 130_000))
 		errs := batch(t, b, outgoing(name, "", "1"), set("large", strings.Repeat("x", 131_072)), set(strings.Repeat("k", 256), ""),
-			set(wamqp.DefaultMessageUUIDHeaderKey, "mine"), outgoing(strings.Repeat("t", 256), "", "x"), outgoing("amq.reserved", "", "x"),
+			set(wamqp.DefaultMessageUUIDHeaderKey, "mine"), set("CC", "me"), set("BCC", "me"), outgoing(strings.Repeat("t", 256), "", "x"), outgoing("amq.reserved", "", "x"),
 			outgoing("", "", "x"), fits)
 		for i, err := range errs {
 			if i == 0 || i == len(errs)-1 {
