@@ -3,8 +3,10 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/watermill-outbox/watermill-outbox/broker"
@@ -94,8 +96,30 @@ func (c *clients) flush(ctx context.Context, records []*kgo.Record) []error {
 		})
 	}
 	err = client.Flush(ctx)
-	c.giveBack(client, err == nil)
 	mu.Lock()
-	defer mu.Unlock()
-	return append([]error(nil), verdicts...)
+	verdicts = slices.Clone(verdicts) // before the client is closed, which is no reason to tell
+	mu.Unlock()
+	if slices.ContainsFunc(verdicts, recreated) {
+		c.giveBack(client, false)
+		c.renew()
+	} else {
+		c.giveBack(client, err == nil)
+	}
+	return verdicts
+}
+
+// recreated says that a topic was deleted and made again. franz-go sticks to the ID that it had when it was first heard of.
+func recreated(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.InconsistentTopicID)
+}
+
+// renew replaces the clients that are idle, which know what the one that failed knew.
+func (c *clients) renew() {
+	c.mu.Lock()
+	old := c.idle
+	c.idle = nil
+	c.mu.Unlock()
+	for _, client := range old {
+		client.Close()
+	}
 }

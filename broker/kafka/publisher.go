@@ -45,6 +45,9 @@ func (p *publisher) publish(topic string, msg *message.Message) error {
 		return err
 	}
 	err = p.single.ProduceSync(ctx, r).FirstErr()
+	if recreated(err) {
+		p.single.PurgeTopicsFromProducing(topic)
+	}
 	if refused(err) { // perhaps for another message of the same request
 		p.topics.forget(topic)
 		err = p.batches.flush(ctx, []*kgo.Record{clone(r)})[0]

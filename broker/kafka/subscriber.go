@@ -41,6 +41,14 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 	return nil
 }
 
+// Subscribe refuses a topic that can't be; watermill-kafka would ask for it for ever.
+func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, err
+	}
+	return s.Subscriber.Subscribe(ctx, topic)
+}
+
 func newSubscriber(s *settings, admin *kadm.Client) (message.Subscriber, error) {
 	inner, err := kafka.NewSubscriber(kafka.SubscriberConfig{
 		Brokers: s.addresses, ConsumerGroup: s.Group, Unmarshaler: kafka.DefaultMarshaler{}, OverwriteSaramaConfig: s.sarama(),
