@@ -41,6 +41,9 @@ broker has, and goes on where it has ended; do not use that of a service, which 
 		if *count < 0 {
 			return usage(fmt.Sprintf("--count: %d must be positive", *count))
 		}
+		if *topic == "" {
+			return usage("--topic: it is empty")
+		}
 		settings, err := a.load(c.Context(), config.Input{Broker: true})
 		if err != nil {
 			return err

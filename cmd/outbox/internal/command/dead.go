@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	outbox "github.com/watermill-outbox/watermill-outbox"
 )
@@ -31,14 +32,15 @@ type filterFlags struct {
 	outbox.DeadLetterFilter
 	ids   []int64
 	after int64
+	given *pflag.FlagSet
 }
 
 // filters adds the flags that select letters.
 func (a *app) filters(c *cobra.Command) *filterFlags {
 	a.settings(c, named("database", "schema", "table"))
 	a.selects(c)
-	f := &filterFlags{}
 	flags := c.Flags()
+	f := &filterFlags{given: flags}
 	flags.Int64SliceVar(&f.ids, "id", nil, "`ids` in the outbox; may be repeated")
 	flags.StringVar(&f.UUID, "uuid", "", "the message's `uuid`")
 	flags.StringVar(&f.Topic, "topic", "", "`topic` it was to be published to")
@@ -67,6 +69,11 @@ func (f *filterFlags) filter() (outbox.DeadLetterFilter, error) {
 	} {
 		if flag.wrong {
 			return filter, usage(fmt.Sprintf("%s: %v must be positive", flag.name, flag.value))
+		}
+	}
+	for _, name := range []string{"uuid", "topic", "key", "error"} { // a script's variable that is not set must not select all
+		if flag := f.given.Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return filter, usage("--" + name + ": it is empty; leave it out if it does not matter")
 		}
 	}
 	if err := filter.Validate(); err != nil { // what PostgreSQL can't store

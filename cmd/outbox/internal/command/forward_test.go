@@ -99,7 +99,7 @@ func TestForwardShowsProgress(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		c := newCall("forward", "--database", url, "--broker", ledger.url, "--progress", "10ms")
 		c.Live = live
-		want := regexp.MustCompile(`msg=Progress outbox=public.outbox forwarded_per_second=\d+ forwarded=\d+ failed_publishes=0 ready=\d+ waiting=0 dead=0\n`)
+		want := regexp.MustCompile(`msg=Progress outbox=public.outbox forwarded_per_second=\d+ forwarded=\d+ failed_publishes=0 ready=\d+ waiting=0 dead=0( counted_ago=\d+s)?\n`)
 		if live {
 			want = regexp.MustCompile(`public.outbox: \d+/s, \d+ forwarded, \d+ ready, 0 dead`)
 		}

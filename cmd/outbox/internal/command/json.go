@@ -27,6 +27,7 @@ type messageJSON struct {
 var (
 	null         = json.RawMessage("null")
 	errNoPayload = errors.New("it is missing; null writes a message without one, a tombstone")
+	errPayloads  = errors.New("there is payload_base64 as well; only one of them may be given")
 )
 
 func (m *messageJSON) setPayload(payload []byte) error {
@@ -49,6 +50,8 @@ func (m *messageJSON) setPayload(payload []byte) error {
 // payload gives what setPayload was given.
 func (m *messageJSON) payload() ([]byte, error) {
 	switch {
+	case m.Payload != nil && m.PayloadBase64 != nil:
+		return nil, errPayloads
 	case m.Payload == nil && m.PayloadBase64 == nil:
 		return nil, errNoPayload
 	case m.Payload == nil:

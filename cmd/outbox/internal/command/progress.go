@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/metrics"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/screen"
 )
@@ -34,7 +33,9 @@ func (a *app) progress(every time.Duration, lines []*line, logger *slog.Logger) 
 	var background sync.WaitGroup
 	for i, l := range lines {
 		meters[i] = &meter{line: l, since: time.Now()}
-		background.Go(func() { meters[i].count(ctx, every) })
+		if a.screen.Live() {
+			background.Go(func() { meters[i].keepCounting(ctx, every) })
+		}
 	}
 	background.Go(func() {
 		ticker := time.NewTicker(every)
@@ -50,6 +51,11 @@ func (a *app) progress(every time.Duration, lines []*line, logger *slog.Logger) 
 				a.screen.Status(liveLine(meters))
 				continue
 			}
+			var counting sync.WaitGroup
+			for _, m := range meters {
+				counting.Go(func() { m.count(ctx) })
+			}
+			counting.Wait()
 			for _, m := range meters {
 				logger.Info("Progress", m.look().attributes()...)
 			}
@@ -63,19 +69,24 @@ type meter struct {
 	line  *line
 	last  metrics.Counts
 	since time.Time
-	stats atomic.Pointer[outbox.Stats] // nil: not known
+	stats atomic.Pointer[metrics.Counted] // nil: not known
 }
 
 // count counts what is in the outbox; that may take its time.
-func (m *meter) count(ctx context.Context, every time.Duration) {
+func (m *meter) count(ctx context.Context) {
+	if stats, err := m.line.stats.Get(ctx); err == nil {
+		m.stats.Store(&stats)
+	} else {
+		m.stats.Store(nil)
+	}
+}
+
+// keepCounting counts beside a line that must not wait for it.
+func (m *meter) keepCounting(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		if stats, err := m.line.stats.Get(ctx); err == nil {
-			m.stats.Store(&stats)
-		} else {
-			m.stats.Store(nil)
-		}
+		m.count(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -89,7 +100,7 @@ type reading struct {
 	name   string
 	rate   float64 // forwarded a second since the last reading
 	counts metrics.Counts
-	stats  *outbox.Stats
+	stats  *metrics.Counted
 	health error
 }
 
@@ -108,6 +119,9 @@ func (r reading) attributes() []any {
 	if r.stats != nil {
 		waiting := r.stats.Delayed + r.stats.Retrying + r.stats.Parked
 		attributes = append(attributes, "ready", r.stats.Ready, "waiting", waiting, "dead", r.stats.Dead)
+		if age := time.Since(r.stats.At); age >= time.Second { // counting is rationed, for it reads all of the table
+			attributes = append(attributes, "counted_ago", age.Round(time.Second).String())
+		}
 	}
 	if r.health != nil {
 		attributes = append(attributes, "trouble", r.health.Error())

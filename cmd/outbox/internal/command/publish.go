@@ -62,6 +62,8 @@ The database role needs what "outbox grants --role writer" gives.`,
 			return usage("--one and --json-lines exclude one another")
 		case f.topic == "" && !f.lines:
 			return usage("--topic is missing")
+		case f.key != "" && f.metadata[outbox.KeyMetadata] != "":
+			return usage("--key and --metadata " + outbox.KeyMetadata + " say the same; give one of them")
 		}
 		o, err := a.loadOne(c.Context())
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -124,11 +126,28 @@ func (f publishFlags) parse(number int, line []byte) (addressed, error) {
 	if decoder.More() {
 		return addressed{}, errors.New("it is no message as JSON: there is more behind it")
 	}
+	if err := exactNames(line); err != nil {
+		return addressed{}, fmt.Errorf("it is no message as JSON: %w", err)
+	}
 	payload, err := m.payload()
 	if err != nil {
 		return addressed{}, fmt.Errorf("payload: %w", err)
 	}
 	return f.message(number, m.messageJSON, payload), nil
+}
+
+// exactNames refuses names that encoding/json takes although they are written otherwise: of topic and Topic one would be lost.
+func exactNames(line []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if lower := strings.ToLower(name); lower != name {
+			return fmt.Errorf("unknown field %q; did you mean %q?", name, lower)
+		}
+	}
+	return nil
 }
 
 // message makes one of what a line says, and of what the flags say for all.

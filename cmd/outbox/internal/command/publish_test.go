@@ -73,6 +73,8 @@ func TestPublishTellsTheLineThatIsRefused(t *testing.T) {
 		"a uuid that can't be stored":  {`{"topic": "t", "uuid": "\u0000", "payload": 1}`, "line 3: uuid: "},
 		"no payload":                   {`{"topic": "t"}`, "line 3: payload: it is missing"},
 		"a misspelt field":             {`{"topic": "t", "paylod": 1}`, `line 3: it is no message as JSON: json: unknown field "paylod"`},
+		"a field in other letters":     {`{"topic": "t", "payload": 1, "Topic": "u"}`, `line 3: it is no message as JSON: unknown field "Topic"; did you mean "topic"?`},
+		"two payloads":                 {`{"topic": "t", "payload": 1, "payload_base64": "eA=="}`, "line 3: payload: there is payload_base64 as well"},
 		"two messages":                 {`{"topic": "t", "payload": 1} {}`, "line 3: it is no message as JSON"},
 		"no JSON":                      {`{"payload"`, "line 3: it is no message as JSON"},
 		"no topic":                     {`{"payload": 1}`, "line 3: topic: is empty"},
@@ -89,6 +91,7 @@ func TestPublishTellsTheLineThatIsRefused(t *testing.T) {
 	}
 	newCall("publish", "--database", url).ends(t, ExitUsage)
 	newCall("publish", "--database", url, "--one", "--json-lines").ends(t, ExitUsage)
+	newCall("publish", "--database", url, "--topic", "t", "--key", "a", "--metadata", "outbox_key=b").ends(t, ExitUsage)
 }
 
 // What a pipe gives slowly is written before the pipe ends.

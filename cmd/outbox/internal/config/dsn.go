@@ -49,6 +49,7 @@ func checkDSN(dsn string) error {
 
 var (
 	userinfo  = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://[^:/?#@]*):.*@`)
+	natsToken = regexp.MustCompile(`(?i)^(\s*nats(?:\+tls)?://)[^:/?#@]*@`) // a user alone is a token to NATS
 	passwords = regexp.MustCompile(`(?i)(\b[a-z_]*(?:password|secret|token)[a-z_]*\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)`)
 )
 
@@ -57,5 +58,6 @@ const mask = "xxxxx"
 // Redacted gives an address without its passwords, for people to read.
 func Redacted(address string) string {
 	address = userinfo.ReplaceAllString(address, "$1:"+mask+"@")
+	address = natsToken.ReplaceAllString(address, "${1}"+mask+"@")
 	return passwords.ReplaceAllString(address, "${1}"+mask)
 }

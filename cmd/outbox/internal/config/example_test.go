@@ -92,6 +92,9 @@ func TestRedacted(t *testing.T) {
 		"host=x PASSWORD = abc user=y":                 "host=x PASSWORD = xxxxx user=y",
 		"nats://host:4222?token=abc":                   "nats://host:4222?token=xxxxx",
 		"kafka://u:p@a:1,b:2/x?tls=true":               "kafka://u:xxxxx@a:1,b:2/x?tls=true",
+		"nats://s3cret@host:4222":                      "nats://xxxxx@host:4222",
+		"nats+tls://s3cret@a:1,b:2?x=1":                "nats+tls://xxxxx@a:1,b:2?x=1",
+		"nats://u:p@host":                              "nats://u:xxxxx@host",
 		"redis://:p@host":                              "redis://:xxxxx@host",
 		"postgres://host:5432/x?application_name=a@b":  "postgres://host:xxxxx@b", // rather too much than too little
 	} {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -37,6 +38,7 @@ type reader struct {
 // read says whether the content is YAML at all.
 func (r *reader) read(content []byte) (_ file, ok bool) {
 	result := file{top: Layer{}}
+	content = bytes.TrimPrefix(content, []byte("\ufeff")) // which some editors write
 	tree, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		r.refuseSyntax(err)

@@ -173,3 +173,8 @@ func TestWithoutAFile(t *testing.T) {
 	require.Equal(t, "public.outbox", c.Outboxes[0].Name)
 	require.Equal(t, int32(5), c.Outboxes[0].Connections())
 }
+
+func TestAByteOrderMarkIsNoMistake(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "shop", load(t, "\ufeffname: shop\r\n"+sound).Outboxes[0].Name)
+}

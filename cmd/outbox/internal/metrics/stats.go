@@ -21,16 +21,22 @@ type Stats struct {
 	read func(context.Context) (outbox.Stats, error)
 
 	mu    sync.Mutex
-	value outbox.Stats
+	value Counted
 	err   error
 	until time.Time
+}
+
+// Counted are counts, and when that was.
+type Counted struct {
+	outbox.Stats
+	At time.Time
 }
 
 // NewStats counts with read.
 func NewStats(read func(context.Context) (outbox.Stats, error)) *Stats { return &Stats{read: read} }
 
 // Get gives the counts, which may be some seconds old, or why they could not be read.
-func (s *Stats) Get(ctx context.Context) (outbox.Stats, error) {
+func (s *Stats) Get(ctx context.Context) (Counted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	began := time.Now()
@@ -39,7 +45,8 @@ func (s *Stats) Get(ctx context.Context) (outbox.Stats, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
-	s.value, s.err = s.read(ctx)
+	s.value.Stats, s.err = s.read(ctx)
+	s.value.At = began
 	s.until = time.Now().Add(max(statsLease, statsShare*time.Since(began)))
 	return s.value, s.err
 }
