@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	outbox "github.com/watermill-outbox/watermill-outbox"
 	"github.com/watermill-outbox/watermill-outbox/broker"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/config"
 	"github.com/watermill-outbox/watermill-outbox/cmd/outbox/internal/screen"
@@ -71,6 +72,9 @@ func (a *app) complain(err error) {
 	}
 	for line := range strings.Lines(err.Error()) {
 		a.note("outbox: %s", strings.TrimPrefix(strings.TrimSpace(line), "outbox: "))
+	}
+	if errors.Is(err, outbox.ErrSchemaVersion) {
+		a.note(`outbox: here that is "outbox migrate up", or the SQL of "outbox migrate print"`)
 	}
 }
 
