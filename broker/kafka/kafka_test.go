@@ -31,15 +31,21 @@ func open(t testing.TB, addr, parameters, group string) broker.Broker {
 	return brokertest.Open(t, kafka.Driver{}, "kafka://"+addr+"?"+parameters, group)
 }
 
-// newTopic makes a topic with four partitions and some settings.
+// newTopic makes a topic with four partitions and some settings, which the broker tells to who asks from then on.
 func newTopic(t testing.TB, addr string, config map[string]*string) string {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	name := testdb.Random("topic_")
-	_, err = kadm.NewClient(client).CreateTopic(t.Context(), 4, 1, config, name)
+	admin := kadm.NewClient(client)
+	_, err = admin.CreateTopic(t.Context(), 4, 1, config, name)
 	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		found, err := admin.ListTopics(t.Context(), name)
+		told, err2 := admin.DescribeTopicConfigs(t.Context(), name)
+		return err == nil && err2 == nil && found[name].Err == nil && told[0].Err == nil
+	}, patience, 10*time.Millisecond)
 	return name
 }
 

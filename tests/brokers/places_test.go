@@ -2,6 +2,8 @@ package brokers
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -43,7 +45,7 @@ var places = []place{
 	{
 		name: "kafka", service: "kafka", url: func(address string) string { return "kafka://" + address }, features: keeping,
 		shared: func(t testing.TB) string { t.Helper(); address, _ := services.Kafka(t); return "kafka://" + address },
-		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic, strings.Repeat("x", 2<<20) },
+		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return topic, incompressible(2 << 20) },
 	},
 	{
 		name: "redis", service: "redis", url: itself, features: keeping,
@@ -89,6 +91,13 @@ func withAMQP(t testing.TB) []place {
 		shared: func(testing.TB) string { return address },
 		poison: func(_ testing.TB, _ *site, topic string) (string, string) { return strings.Repeat(topic, 20), "x" },
 	})
+}
+
+// incompressible gives a text that is as long on its way.
+func incompressible(bytes int) string {
+	raw := make([]byte, bytes/2)
+	_, _ = rand.Read(raw) // never fails
+	return hex.EncodeToString(raw)
 }
 
 func itself(address string) string { return address }
