@@ -45,11 +45,12 @@
 // # What errors mean
 //
 // Permanent are a message above the server's max_message_size, metadata above what a frame holds (about 128 KiB), a topic or
-// the name of a metadata entry above 255 bytes, metadata CC or BCC, which are RabbitMQ's own, and a refusal for its exchange (ACCESS_REFUSED). An outage is what nobody's
-// message would survive: no connection, a wrong password or vhost, a connection that the server blocks (memory, disk), a
-// queue that is full and rejects. When the server closes a channel because of one message, those in flight beside it are sent
-// again in the same call, one by one if the server names none; copies come of that. So are those whose exchange, or whose queue
-// of a group in the URL, was deleted meanwhile, once it is made again. An *UnroutedError is judged by evidence.
+// the name of a metadata entry above 255 bytes, metadata CC or BCC, which are RabbitMQ's own, and a refusal for its exchange
+// (ACCESS_REFUSED). An outage is what nobody's message would survive: no connection, a wrong password or vhost, a connection
+// that the server blocks (memory, disk), a queue that is full and rejects. When the server closes a channel because of one
+// message, those in flight beside it are sent again in the same call, one by one if the server names none; copies come of
+// that. So are those whose exchange, or whose queue of a group in the URL, was deleted meanwhile, once it is made again. An
+// *UnroutedError is judged by evidence.
 //
 // Tried with RabbitMQ 3.10.
 package amqp
