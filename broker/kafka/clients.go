@@ -97,15 +97,15 @@ func (c *clients) flush(ctx context.Context, records []*kgo.Record) []error {
 	}
 	err = client.Flush(ctx)
 	mu.Lock()
-	verdicts = slices.Clone(verdicts) // before the client is closed, which is no reason to tell
+	told := slices.Clone(verdicts) // before the client is closed, which changes the others and is no reason to tell
 	mu.Unlock()
-	if slices.ContainsFunc(verdicts, recreated) {
+	if slices.ContainsFunc(told, recreated) {
 		c.giveBack(client, false)
 		c.renew()
 	} else {
 		c.giveBack(client, err == nil)
 	}
-	return verdicts
+	return told
 }
 
 // recreated says that a topic was deleted and made again. franz-go sticks to the ID that it had when it was first heard of.
